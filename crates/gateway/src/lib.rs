@@ -1,0 +1,2 @@
+//! Decides about, runs and records every tool call.
+pub mod sources;

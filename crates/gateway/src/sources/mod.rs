@@ -1,0 +1,87 @@
+//! Where tools come from. One implementation of [`Source`] per kind.
+
+// DRAFT, agreed between the authors of the gateway and of the upstream source.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+pub mod upstream;
+
+/// A source of tools.
+#[async_trait::async_trait]
+pub trait Source: Send + Sync + std::fmt::Debug + 'static {
+    /// The name before `__`.
+    fn name(&self) -> &str;
+
+    /// What it offers now; never waits. While a server is down, the tools it had stay listed.
+    fn snapshot(&self) -> Arc<Snapshot>;
+
+    /// Told whenever the snapshot changes.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Carries out a call that was decided to be allowed.
+    async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError>;
+}
+
+/// What a source offers at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Its tools, in the source's order.
+    pub tools: Vec<Arc<mcp::Tool>>,
+    /// How it is.
+    pub state: State,
+}
+
+/// How a source is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Not yet connected for the first time.
+    #[default]
+    Starting,
+    /// Usable.
+    Ready,
+    /// Not usable now; it is tried again.
+    Down {
+        /// Why, for people; no secrets.
+        reason: String,
+    },
+}
+
+/// A call, as a source sees it.
+#[derive(Debug)]
+pub struct SourceCall {
+    /// The source's own name for the tool.
+    pub tool: String,
+    /// Arguments, an object that fits the schema.
+    pub arguments: Box<RawValue>,
+    /// Ends the call.
+    pub cancel: CancellationToken,
+    /// Its time limit.
+    pub timeout: Duration,
+    /// Where progress goes.
+    pub progress: Option<mpsc::UnboundedSender<mcp::Progress>>,
+}
+
+/// Why a source gave no result.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It is down; the call was not sent.
+    #[error("{0}")]
+    Unavailable(String),
+    /// It was sent and the connection was lost: the outcome is unknown.
+    #[error("{0}")]
+    Lost(String),
+    /// No answer in time.
+    #[error("{0}")]
+    Timeout(String),
+    /// Cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The server answered with an error, or broke the protocol.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,1 @@
+//! The user's MCP servers: connected, supervised, restarted.
