@@ -6,6 +6,9 @@
 
 pub mod config;
 
+mod json;
+mod names;
+
 mod gateway;
 mod session;
 
