@@ -8,6 +8,7 @@ pub mod config;
 
 mod json;
 mod names;
+mod schema;
 
 mod gateway;
 mod session;
