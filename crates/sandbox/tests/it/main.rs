@@ -1,1 +1,4 @@
 //! The crate as its callers use it: real programs in real cells.
+
+mod basics;
+mod ground;
