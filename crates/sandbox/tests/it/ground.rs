@@ -35,3 +35,16 @@ pub(crate) async fn run(sandbox: &Sandbox, spec: Spec) -> Ended {
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+/// Says aloud that a test cannot run here; fails where everything is required to.
+pub(crate) fn skip(why: &str) {
+    assert!(
+        std::env::var_os("PINFOLD_TEST_REQUIRE").is_none_or(|value| value != "all"),
+        "a test that is required cannot run: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

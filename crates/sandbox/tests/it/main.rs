@@ -2,3 +2,5 @@
 
 mod basics;
 mod ground;
+mod ordinary;
+mod view;
