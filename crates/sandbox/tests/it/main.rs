@@ -1,0 +1,1 @@
+//! The crate as its callers use it: real programs in real cells.
