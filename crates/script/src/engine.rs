@@ -179,9 +179,8 @@ mod tests {
 
     #[test]
     fn a_script_can_only_speak_ill_of_itself() {
-        let end = |traceback: &str, memory| {
-            Some(EndReport { traceback: traceback.to_owned(), memory })
-        };
+        let end =
+            |traceback: &str, memory| Some(EndReport { traceback: traceback.to_owned(), memory });
         let failed = |traceback: &str| Ending::Failed { traceback: traceback.to_owned() };
         let table = [
             (Ended::Exited(0), None, Ending::Completed, Some(0)),

@@ -47,7 +47,7 @@ impl Lines {
         let Some(length) = found else {
             self.looked = self.bytes.len();
             if self.dropping.is_some() || self.looked - self.start > self.longest {
-                let beginning = self.beginning();
+                let beginning = self.beginning(self.looked);
                 self.dropping.get_or_insert(beginning);
                 self.bytes.clear();
                 (self.start, self.looked) = (0, 0);
@@ -55,20 +55,20 @@ impl Lines {
             return None;
         };
         let line = self.start..self.looked + length;
-        let beginning = self.beginning();
+        let too_long = match self.dropping.take() {
+            None if line.len() > self.longest => Some(self.beginning(line.end)),
+            dropped => dropped,
+        };
         self.looked += length + 1;
         self.start = self.looked;
-        if let Some(beginning) = self.dropping.take() {
-            return Some(Line::TooLong(beginning));
-        }
-        if line.len() > self.longest {
-            return Some(Line::TooLong(beginning));
-        }
-        Some(Line::Whole(&self.bytes[line]))
+        Some(match too_long {
+            Some(beginning) => Line::TooLong(beginning),
+            None => Line::Whole(&self.bytes[line]),
+        })
     }
 
-    fn beginning(&self) -> Vec<u8> {
-        self.bytes[self.start..].iter().copied().take(64).collect()
+    fn beginning(&self, end: usize) -> Vec<u8> {
+        self.bytes[self.start..end].iter().copied().take(64).collect()
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) async fn serve<T>(
     let ended = loop {
         loop {
             // Calls that run are always let go on: they may hold what other scripts wait for.
-            if outgoing.has_room() {
+            if outgoing.pipe.is_some() && outgoing.has_room() {
                 calls.start(&mut outgoing.bytes);
             }
             let Some(ended) = calls.ended_already() else { break };
@@ -146,35 +146,27 @@ impl Incoming {
     /// Waits for something to come, and reads it. Cancel-safe: it only waits before it reads.
     async fn read(&mut self) {
         let Some(pipe) = &self.pipe else { return };
-        if pipe.readable().await.is_err() {
-            self.pipe = None;
-            return;
-        }
-        self.read_now();
-    }
-
-    /// Reads once; says how much came.
-    fn read_now(&mut self) -> usize {
-        let Some(pipe) = &self.pipe else { return 0 };
+        let ready = pipe.readable().await;
         let space = self.lines.space();
         space.reserve(64 << 10);
-        match pipe.try_read_buf(space) {
-            Ok(0) => self.pipe = None,
-            Ok(length) => return length,
+        match ready.and_then(|()| pipe.try_read_buf(space)) {
+            Ok(1..) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => self.pipe = None,
+            Ok(0) | Err(_) => self.pipe = None,
         }
-        0
     }
 
     /// Reads what a script that is over has left in the pipe.
     fn read_leftover(&mut self) {
+        let Some(pipe) = &self.pipe else { return };
+        let mut piece = vec![0; 64 << 10];
         let mut length = 0;
-        while length < LEFTOVER {
-            match self.read_now() {
-                0 => break,
-                more => length += more,
-            }
+        // Not by way of the runtime, which may not have heard yet that there is something.
+        while length < LEFTOVER
+            && let Ok(more @ 1..) = rustix::io::read(pipe, &mut piece)
+        {
+            self.lines.space().extend_from_slice(&piece[..more]);
+            length += more;
         }
     }
 
@@ -254,3 +246,6 @@ impl Outgoing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,8 +108,9 @@ async fn newest(candidates: Vec<candidates::Candidate>) -> Result<Python, Error>
 }
 
 fn from_answer(answer: Answer) -> Result<Python, Error> {
-    let executable = executable(&answer)
-        .map_err(|error| Error::io(format_args!("resolve {}", answer.executable.display()), error))?;
+    let executable = executable(&answer).map_err(|error| {
+        Error::io(format_args!("resolve {}", answer.executable.display()), error)
+    })?;
     let prefixes = view::prefixes(&answer, &executable);
     if let Some(hidden) = view::hidden_link(&executable, &prefixes) {
         return Err(Error::NoPython(format!(

@@ -152,7 +152,11 @@ mod tests {
         folder(home.path(), &files);
         folder(home.path(), &["pyvenv.cfg", "bin/secret-tool"]);
         let expected = ["lib/python3.12", "bin/python3.12", "pyvenv.cfg", "lib/libpython3.12.so"];
-        assert_eq!(shown(home.path(), &homes), expected, "a virtual environment in the home itself");
+        assert_eq!(
+            shown(home.path(), &homes),
+            expected,
+            "a virtual environment in the home itself"
+        );
     }
 
     #[test]

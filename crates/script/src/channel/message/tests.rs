@@ -11,7 +11,8 @@ fn kind_and_id(line: &str) -> Option<(u64, Kind)> {
 
 #[test]
 fn a_call_is_read_and_its_arguments_are_kept_as_they_came() {
-    let line = r#"{"id":7,"raw":true,"tool":"a__b","args":{"z":1, "a":1e400,"n":123456789012345678901}}"#;
+    let line =
+        r#"{"id":7,"raw":true,"tool":"a__b","args":{"z":1, "a":1e400,"n":123456789012345678901}}"#;
     let Message::Call(request) = read(line.as_bytes()) else { panic!("not a call") };
     assert_eq!((request.id, request.raw, request.tool.as_str()), (7, true, "a__b"));
     assert_eq!(request.args.get(), r#"{"z":1, "a":1e400,"n":123456789012345678901}"#);
