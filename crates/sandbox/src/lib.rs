@@ -4,33 +4,28 @@
 //! `keeper`) makes the cell and runs it; [`Running`] is the program while it lives. This crate
 //! knows no language, no MCP and no HTTP, and it is the only one with `unsafe`.
 
-mod spec;
-mod limits;
+mod cgroup;
 mod error;
-mod sandbox;
-mod running;
-mod output;
-mod level;
-mod plan;
-mod view;
-mod seccomp;
-mod landlock;
 mod keeper;
+mod landlock;
+mod level;
+mod limits;
+mod output;
+mod plan;
+mod prefixes;
+mod running;
+mod sandbox;
+mod seccomp;
+mod spec;
 mod sys;
+mod view;
 
 pub use error::Error;
 pub use level::{Layer, Level};
 pub use limits::{Captured, Ended, Ending, Limits, Usage};
+pub use prefixes::program_prefixes;
 pub use running::Running;
 pub use sandbox::{Options, Sandbox, Way};
 #[cfg(feature = "leave-out")]
 pub use spec::LeftOut;
 pub use spec::{Access, Mount, Output, Source, Spec};
-
-use std::path::PathBuf;
-
-/// Absolute host paths that a run needs to see for the interpreter at `program`: its real path
-/// and prefix. Kept here because what may be shown of a home directory is a matter of confinement.
-pub fn program_prefixes(_program: &std::path::Path) -> Result<Vec<PathBuf>, Error> {
-    unimplemented!()
-}
