@@ -87,15 +87,16 @@ fn fill(plan: &Plan, context: &Context) -> Result<(), Failure> {
                 .map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
         }
     }
-    sys::change_directory_to(root.as_fd()).map_err(failed)?;
-    sys::pivot_to_current_directory().map_err(failed)?;
     if context.way != Way::Root {
-        // A fresh /proc may be mounted only where one is seen already. The cell takes this one away.
+        // A fresh /proc may be mounted only where one is seen already: so this is made while the
+        // host's still is, and the cell takes it away when it has its own.
         let attributes = sys::NO_SUID | sys::NO_DEVICES | sys::NO_EXEC;
         let proc = sys::new_file_system(c"proc", &[], attributes).map_err(failed)?;
         let place = sys::open(root.as_fd(), c"proc", libc::O_PATH, 0).map_err(failed)?;
         sys::attach(proc.as_fd(), place.as_fd()).map_err(failed)?;
     }
+    sys::change_directory_to(root.as_fd()).map_err(failed)?;
+    sys::pivot_to_current_directory().map_err(failed)?;
     let attributes = scaffold.attributes(0);
     if attributes != 0 {
         sys::restrict_mount(root.as_fd(), attributes).map_err(failed)?;
