@@ -61,7 +61,7 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     script.writes.wait().await;
 
     let took = teller.began.elapsed();
-    let mut notes: Vec<String> = script.calls.finish().err().into_iter().collect();
+    let mut notes = script.finish();
     let (shown, errors) = {
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         notes.extend(output.incomplete());
