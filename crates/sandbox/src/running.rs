@@ -116,8 +116,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         story: Story::default(),
     };
     tokio::spawn(async move {
-        let ended = run.to_the_end().await;
+        let (ended, group) = run.to_the_end().await;
         let _ = answer.send(Some(ended));
+        drop(group);
     });
     match has_started.await {
         Ok(Ok(())) => Ok(running),
@@ -151,7 +152,8 @@ struct Run {
 }
 
 impl Run {
-    async fn to_the_end(mut self) -> Ended {
+    /// Answers the group too: it is put away when the answer is out.
+    async fn to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
         let began = Instant::now();
         let mut deadline = None;
         let mut patience: Option<tokio::time::Instant> = None;
@@ -195,16 +197,17 @@ impl Run {
         let [stdout, stderr] = self.outputs;
         let stdout = stdout.await.unwrap_or_default();
         let stderr = stderr.await.unwrap_or_default();
-        let verdict = self.group.as_ref().map(cgroup::Group::verdict).unwrap_or_default();
+        let verdict = self.group.as_mut().map(cgroup::Group::verdict).unwrap_or_default();
         let (cpu, largest_process) =
             self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
         let peak_memory = verdict.peak_memory.unwrap_or(largest_process.max(self.story.peak));
-        Ended {
+        let ended = Ended {
             ending: ending(&self.story, self.handle.is_cancelled(), verdict),
             stdout,
             stderr,
             usage: Usage { wall, cpu, peak_memory },
-        }
+        };
+        (ended, self.group)
     }
 
     fn hear(&mut self, news: Report, fds: Vec<OwnedFd>) {
