@@ -98,8 +98,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
     let handle = Arc::new(Handle::default());
     let (over, is_over) = watch::channel(false);
     let capped = !skips(compiled.plan.left_out, Skip::OutputCap);
-    let drain =
-        |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
+    let drain = |(reader, output): (Option<OwnedFd>, _)| {
+        reader.map(|reader| tokio::spawn(output::drain(reader, output, capped, is_over.clone())))
+    };
     let (outputs, wall) = ([drain(compiled.stdout), drain(compiled.stderr)], compiled.limits.wall);
     let (started, has_started) = oneshot::channel();
     let (answer, ended) = watch::channel(None);
@@ -146,7 +147,7 @@ struct Run {
     group: Option<cgroup::Group>,
     wall: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
-    outputs: [JoinHandle<Captured>; 2],
+    outputs: [Option<JoinHandle<Captured>>; 2],
     over: watch::Sender<bool>,
     story: Story,
 }
@@ -194,9 +195,13 @@ impl Run {
         self.say_started(Err(Error::KeeperLost("it ended while a cell was being made".to_owned())));
         let wall = began.elapsed();
         let _ = self.over.send(true);
-        let [stdout, stderr] = self.outputs;
-        let stdout = stdout.await.unwrap_or_default();
-        let stderr = stderr.await.unwrap_or_default();
+        let mut captured = [Captured::default(), Captured::default()];
+        for (captured, task) in captured.iter_mut().zip(self.outputs) {
+            if let Some(task) = task {
+                *captured = task.await.unwrap_or_default();
+            }
+        }
+        let [stdout, stderr] = captured;
         let verdict = self.group.as_mut().map(cgroup::Group::verdict).unwrap_or_default();
         let (cpu, largest_process) =
             self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
