@@ -135,6 +135,13 @@ pub(crate) fn identity(fd: BorrowedFd<'_>) -> Result<Identity> {
 const OPEN_TREE_CLONE: u32 = 1;
 const AT_RECURSIVE: u32 = 0x8000;
 
+/// A detached copy of one mount, without those below it.
+pub(crate) fn clone_one(path: &CStr) -> Result<OwnedFd> {
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32;
+    // SAFETY: `path` lives through the call.
+    owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })
+}
+
 /// A detached copy of what is mounted at `path` below `dir` (empty: `dir` itself), with all
 /// mounts below it.
 pub(crate) fn clone_tree(dir: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd> {
@@ -343,6 +350,14 @@ pub(crate) struct Reaped {
     pub(crate) usage: libc::rusage,
 }
 
+impl Reaped {
+    /// CPU time of the child and of all that it waited for.
+    pub(crate) fn cpu_microseconds(&self) -> u64 {
+        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        micro(self.usage.ru_utime) + micro(self.usage.ru_stime)
+    }
+}
+
 /// Waits for a child (-1: any); `None` when none has ended and `flags` has `WNOHANG`.
 pub(crate) fn reap(pid: i32, flags: i32) -> Result<Option<Reaped>> {
     let mut status = 0;
@@ -445,6 +460,37 @@ pub(crate) fn close_range(first: u32, last: u32) -> Result<()> {
 pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, least: i32) -> Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) } as _)
+}
+
+/// Lets a descriptor stay open over exec, if there is one of this number.
+pub(crate) fn keep_over_exec(number: RawFd) {
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+}
+
+/// Lets a command have these descriptors, at their own numbers.
+pub(crate) fn pass_on(command: &mut std::process::Command, kept: &[OwnedFd]) {
+    use std::os::unix::process::CommandExt;
+    let numbers: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: between fork and exec only `fcntl` is called, which is allowed there.
+    unsafe {
+        command.pre_exec(move || {
+            numbers.iter().for_each(|number| keep_over_exec(*number));
+            Ok(())
+        });
+    }
+}
+
+/// A pidfd of a child.
+pub(crate) fn open_process(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// A pidfd of this process.
+pub(crate) fn own_process() -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    open_process(unsafe { libc::getpid() })
 }
 
 /// Puts a copy at exactly `to`, open over exec.

@@ -8,12 +8,11 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::cell::{self, Ground};
-use super::entry::Originals;
-use super::identity::Identities;
+use super::identity::{Identities, outside_id};
 use super::template::Templates;
 use super::wire::{self, Failure, Report, Stage};
 use crate::Way;
-use crate::plan::{Act, Plan, Skip};
+use crate::plan::{Plan, Skip};
 use crate::sys::{self, Errno, Forked};
 
 /// What the keeper has for its whole life.
@@ -23,16 +22,17 @@ pub(crate) struct Context {
     pub(crate) proc: OwnedFd,
     /// The mount namespace in which host paths are found.
     pub(crate) host: OwnedFd,
-    pub(crate) originals: Originals,
     pub(crate) identities: Identities,
     pub(crate) templates: Templates,
+    /// Network namespaces that no cell uses: empty, and the dearest thing to make.
+    pub(crate) networks: Vec<OwnedFd>,
     /// Which names of `view::PROC_MASKED` this kernel has, and whether each is a directory.
     pub(crate) masks: Vec<(std::ffi::CString, bool)>,
     pub(crate) landlock: u32,
 }
 
 impl Context {
-    pub(crate) fn new(way: Way, originals: Originals) -> Result<Self, (&'static str, Errno)> {
+    pub(crate) fn new(way: Way) -> Result<Self, (&'static str, Errno)> {
         let attributes = sys::NO_SUID | sys::NO_DEVICES | sys::NO_EXEC;
         let proc = sys::new_file_system(c"proc", &[], attributes)
             .map_err(|errno| ("mount a /proc", errno))?;
@@ -52,9 +52,9 @@ impl Context {
             way,
             proc,
             host,
-            originals,
             identities: Identities::default(),
             templates: Templates::default(),
+            networks: Vec::new(),
             masks,
             landlock: sys::landlock_version().unwrap_or(0),
         })
@@ -76,10 +76,14 @@ impl Context {
     }
 }
 
+const KEPT_NETWORKS: usize = 64;
+
 /// A cell that lives.
 struct Live {
     slot: u32,
     report: OwnedFd,
+    /// Given back when the cell is gone: nothing in it can have outlived the processes.
+    network: Option<OwnedFd>,
 }
 
 /// Serves until the server is gone.
@@ -116,13 +120,10 @@ fn reap_cells(live: &mut HashMap<i32, Live>, context: &mut Context) {
     while let Ok(Some(reaped)) = sys::reap(-1, libc::WNOHANG) {
         let Some(cell) = live.remove(&reaped.pid) else { continue };
         context.identities.give_back(cell.slot);
-        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-        let report = Report::Over {
-            status: reaped.status,
-            cpu_microseconds: micro(reaped.usage.ru_utime) + micro(reaped.usage.ru_stime),
-            peak_kilobytes: reaped.usage.ru_maxrss as u64,
-        };
-        let _ = wire::send(cell.report.as_fd(), &report, &[]);
+        if context.networks.len() < KEPT_NETWORKS {
+            context.networks.extend(cell.network);
+        }
+        let _ = wire::send(cell.report.as_fd(), &Report::over(&reaped), &[]);
     }
 }
 
@@ -132,9 +133,14 @@ fn start(plan: Plan, mut fds: Vec<OwnedFd>, context: &mut Context, live: &mut Ha
     }
     let report = fds.remove(0);
     let slot = context.identities.take();
-    match make(&plan, &fds, &report, slot, context) {
+    let network = if plan.skips(Skip::NetNamespace) {
+        None
+    } else {
+        context.networks.pop().or_else(|| super::identity::network(context).ok())
+    };
+    match make(&plan, &fds, &report, slot, network.as_ref(), context) {
         Ok(pid) => {
-            live.insert(pid, Live { slot, report });
+            live.insert(pid, Live { slot, report, network });
         }
         Err(failure) => {
             context.identities.give_back(slot);
@@ -148,6 +154,7 @@ fn make(
     fds: &[OwnedFd],
     report: &OwnedFd,
     slot: u32,
+    network: Option<&OwnedFd>,
     context: &mut Context,
 ) -> Result<i32, Failure> {
     let get = |position: u16| {
@@ -162,12 +169,14 @@ fn make(
         (Skip::PidNamespace, libc::CLONE_NEWPID),
         (Skip::IpcNamespace, libc::CLONE_NEWIPC),
         (Skip::UtsNamespace, libc::CLONE_NEWUTS),
-        (Skip::NetNamespace, libc::CLONE_NEWNET),
     ];
     for (layer, flag) in namespaces {
         if !plan.skips(layer) {
             flags |= flag as u64;
         }
+    }
+    if network.is_none() && !plan.skips(Skip::NetNamespace) {
+        flags |= libc::CLONE_NEWNET as u64;
     }
     let cgroup: Option<BorrowedFd<'_>> = plan.cgroup_directory.map(get).transpose()?;
     match sys::fork(flags, cgroup).map_err(|errno| Stage::Namespaces.failed(errno))? {
@@ -176,12 +185,18 @@ fn make(
             Ok(pid)
         }
         Forked::Child => {
-            let ground = Ground { context, slot, fds, report };
-            let failure = match cell::make(plan, &ground) {
+            let ground = Ground {
+                way: context.way,
+                outside_id: outside_id(context.way, slot),
+                user_namespace: context.identities.cell(slot).map(AsFd::as_fd),
+                landlock: context.landlock,
+                network: network.map(AsFd::as_fd),
+                fds,
+                report,
+            };
+            let failure = match cell::make(plan, &ground, context, slot) {
                 Err(failure) => failure,
-                Ok(()) => match &plan.act {
-                    Act::Execute { .. } | Act::Probe => super::init::run(plan, &ground),
-                },
+                Ok(()) => super::init::run(plan, &ground),
             };
             let _ = wire::send(report.as_fd(), &Report::Failed(failure), &[]);
             sys::end(1)

@@ -15,15 +15,15 @@ use crate::cgroup::{self, Cgroups, Controller};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::spec::{Access, Mount, Output, Source, Spec};
-use crate::view;
+use crate::{Way, view};
 
 /// A plan, the descriptors that travel with it, and what stays in the server.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     pub(crate) fds: Vec<OwnedFd>,
-    pub(crate) stdout: (OwnedFd, Output),
-    pub(crate) stderr: (OwnedFd, Output),
+    pub(crate) stdout: (Option<OwnedFd>, Output),
+    pub(crate) stderr: (Option<OwnedFd>, Output),
     pub(crate) limits: Limits,
     /// The control groups that bound it, once there are some.
     pub(crate) group: Option<cgroup::Group>,
@@ -73,6 +73,12 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         environment.push(without_nul("an environment entry", entry)?);
     }
 
+    if skips(left_out, Skip::CleanEnvironment) {
+        for (name, value) in std::env::vars_os() {
+            environment.push([name.into_vec(), value.into_vec()].join(&b'='));
+        }
+    }
+
     let mut binds: Vec<Bind> = Vec::new();
     for mount in spec.mounts {
         let (bind, fd) = compile_mount(mount, &binds)?;
@@ -80,8 +86,8 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
     }
     let places = places(&binds);
 
-    let (stdout_reader, stdout) = pipe()?;
-    let (stderr_reader, stderr) = pipe()?;
+    let (stdout_reader, stdout) = stream(&spec.stdout)?;
+    let (stderr_reader, stderr) = stream(&spec.stderr)?;
     let (stdout, stderr) = (send(stdout), send(stderr));
     let mut given = Vec::new();
     let mut taken = HashSet::new();
@@ -136,7 +142,7 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
 
 impl Compiled {
     /// Bounds the run by control groups as far as there are any, and by a watch beyond.
-    pub(crate) fn bound(&mut self, cgroups: &Arc<Cgroups>) -> Result<(), Error> {
+    pub(crate) fn bound(&mut self, cgroups: &Arc<Cgroups>, way: Way) -> Result<(), Error> {
         let lost = |error: io::Error| {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
@@ -151,7 +157,13 @@ impl Compiled {
             self.plan.cgroup_files.push(self.fds.len() as u16);
             self.fds.push(file);
         }
-        if let Some(directory) = group.directory().map_err(lost)? {
+        // Only the keeper makes the first process in its group; bubblewrap's writes itself in.
+        if way == Way::Bubblewrap {
+            if let Some(file) = group.unified_file().map_err(lost)? {
+                self.plan.cgroup_files.push(self.fds.len() as u16);
+                self.fds.push(file);
+            }
+        } else if let Some(directory) = group.directory().map_err(lost)? {
             self.plan.cgroup_directory = Some(self.fds.len() as u16);
             self.fds.push(directory);
         }
@@ -313,13 +325,21 @@ fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u
     beside
 }
 
+/// What an output stream is written to, and what of it the server reads.
+fn stream(output: &Output) -> Result<(Option<OwnedFd>, OwnedFd), Error> {
+    let lost = |error: io::Error| Error::KeeperLost(format!("no output can be had: {error}"));
+    if matches!(output, Output::Null) {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(lost)?;
+        return Ok((None, null.into()));
+    }
+    let (reader, writer) = pipe().map_err(lost)?;
+    Ok((Some(reader), writer))
+}
+
 /// A pipe whose reading end does not block.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
-    let lost = |error: io::Error| Error::KeeperLost(format!("no pipe can be made: {error}"));
-    let (reader, writer) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| lost(e.into()))?;
-    let flags = rustix::fs::fcntl_getfl(&reader).map_err(|e| lost(e.into()))?;
-    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)
-        .map_err(|e| lost(e.into()))?;
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let flags = rustix::fs::fcntl_getfl(&reader)?;
+    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)?;
     Ok((reader, writer))
 }
