@@ -265,7 +265,7 @@ async fn a_server_that_exits_on_discover_is_started_again_and_only_the_first_tim
 async fn a_server_that_hangs_on_discover_gets_initialize() {
     let (_directory, path) = notes();
     let endpoint = fixture(FIXTURE, &["hangs-on-discover", &path]);
-    let server = connect_within(&endpoint, Duration::from_secs(3)).await.unwrap();
+    let server = connect_within(&endpoint, Duration::from_secs(8)).await.unwrap();
     assert_eq!(server.names().await, ["echo"]);
     server.client.close().await;
 

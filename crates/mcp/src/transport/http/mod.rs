@@ -29,6 +29,10 @@ pub(crate) use headers::check as check_mirrored;
 /// How long a TCP and TLS connection may take to come up.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// Idle connections are given up before common servers do it (after 5 seconds): a request sent just
+/// as the other side closes would be lost, its outcome unknown.
+const IDLE: Duration = Duration::from_secs(4);
+
 /// So many messages without an answer may be on their way at once; more are dropped.
 const MENTIONED: usize = 16;
 
@@ -90,6 +94,7 @@ impl Http {
         let client = Client::builder()
             .default_headers(headers)
             .connect_timeout(CONNECT_TIME)
+            .pool_idle_timeout(IDLE)
             .tcp_nodelay(true)
             .redirect(within_origin())
             .build()
