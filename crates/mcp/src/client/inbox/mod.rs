@@ -136,7 +136,13 @@ impl Inbox {
                         let outcome = outcome.map_err(|failure| self.failure(failure));
                         let _ = waiting.answer.send(outcome);
                     }
-                    None => tracing::debug!(?id, "an answer that nobody waits for"),
+                    None => match outcome {
+                        // It could not read what we sent: somebody should know.
+                        Err(failure) if id.is_none() => {
+                            self.journal.line("noise", &failure.message)
+                        }
+                        _ => tracing::debug!(?id, "an answer that nobody waits for"),
+                    },
                 }
                 None
             }
