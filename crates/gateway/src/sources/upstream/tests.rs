@@ -26,7 +26,9 @@ fn program(command: &str, args: &[&str]) -> Endpoint {
 /// One of the misbehaving servers of the crate `mcp`.
 fn hostile(args: &[&str]) -> Endpoint {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp/tests/fixtures/hostile.py");
-    program("/usr/bin/python3", &[&["-u", path.to_str().unwrap()], args].concat())
+    let system = "/usr/bin/python3";
+    let python = if Path::new(system).exists() { system } else { "python3" };
+    program(python, &[&["-u", path.to_str().unwrap()], args].concat())
 }
 
 fn call(arguments: Value) -> SourceCall {
@@ -288,5 +290,18 @@ async fn a_restarted_http_server_is_found_again() {
     let (_, _child) = serve(port).await;
     tokio::time::sleep(ATTEMPTS_APART).await;
     assert_eq!(upstream.call(add()).await.unwrap().text, "3");
+    upstream.close().await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_is_gone_has_the_tools_listed_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes");
+    let upstream = Upstream::start("quiet", hostile(&["quiet", path.to_str().unwrap()]), BRIEF);
+    until(&upstream, "ready", is_ready).await;
+    assert_eq!(names(&upstream.snapshot()), ["echo"]);
+    let outcome = upstream.call(call(json!({}))).await;
+    assert!(matches!(&outcome, Err(SourceError::Failed(why)) if why.contains("unknown tool")));
+    until(&upstream, "listed again", |snapshot| names(snapshot) == ["other"]).await;
     upstream.close().await;
 }
