@@ -2,5 +2,7 @@
 
 mod basics;
 mod ground;
+mod level;
+mod limits;
 mod ordinary;
 mod view;
