@@ -16,11 +16,16 @@ imports from its workspace.
 
 import ast
 import functools
+import threading
+import weakref
 
 # What takes awaitables: of asyncio, and as a method of whatever (a loop, a task group).
 _TAKERS = frozenset("gather create_task ensure_future wait_for shield wait as_completed run".split())
 _METHODS = frozenset("create_task ensure_future run_until_complete".split())
 _PLAIN = (dict, list, tuple, str, bytes, int, float, type(None))
+# Processes and threads of a script are bounded, and calls at once are anyway.
+_THREADS = 16
+_places = weakref.WeakKeyDictionary()  # loop → who may start a thread
 _SETTLE = "__agent_tools_settle__"
 _LATER = "__agent_tools_later__"
 
@@ -119,7 +124,35 @@ async def _later(function, /, *args, **named):
         return await _settle(function(*args, **named))  # The script gave the name to its own.
     import asyncio
 
-    return await asyncio.to_thread(function, *args, **named)
+    loop = asyncio.get_running_loop()
+    place = _places.get(loop)
+    if place is None:
+        place = _places[loop] = asyncio.Semaphore(_THREADS)
+    async with place:
+        return await _in_thread(loop, functools.partial(function, *args, **named))
+
+
+def _in_thread(loop, work):
+    """A future of what `work` returns. Its thread is a daemon and not one of the loop's own: who
+    stops waiting for a call (`wait_for`, `timeout`) does not want its end to be waited for."""
+    outcome = loop.create_future()
+
+    def finish(settle, value):
+        if not outcome.done():
+            settle(value)
+
+    def run():
+        try:
+            settle, value = outcome.set_result, work()
+        except BaseException as error:
+            settle, value = outcome.set_exception, error
+        try:
+            loop.call_soon_threadsafe(finish, settle, value)
+        except RuntimeError:
+            pass  # The loop has ended without it.
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome
 
 
 def prepare(code):
@@ -168,7 +201,6 @@ def _run(run):
     def run_anywhere(main, **named):
         """Also where a loop runs already, which is so at the top level of a script that awaits."""
         import asyncio
-        import threading
 
         try:
             asyncio.get_running_loop()
