@@ -16,6 +16,7 @@ imports from its workspace.
 
 import ast
 import functools
+import sys
 import threading
 import weakref
 
@@ -151,7 +152,14 @@ def _in_thread(loop, work):
         except RuntimeError:
             pass  # The loop has ended without it.
 
-    threading.Thread(target=run, daemon=True).start()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def give_up(outcome):
+        if outcome.cancelled() and thread.is_alive():
+            sys.modules["agent_tools"]._give_up_of(thread.ident)
+
+    outcome.add_done_callback(give_up)
     return outcome
 
 
