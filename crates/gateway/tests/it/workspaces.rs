@@ -97,6 +97,20 @@ async fn a_folder_that_is_not_there_is_said() {
 }
 
 #[tokio::test]
+async fn a_workspace_never_holds_what_pinfold_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::create_dir(data.join("inner")).unwrap();
+    for path in [folder.path().to_owned(), data.clone(), data.join("inner")] {
+        let gateway = at(path).open_at(&data).await.unwrap();
+        let error = gateway.session("ann", "default", "k").await.unwrap_err().to_string();
+        assert!(error.contains("put `data_dir` somewhere else"), "{error}");
+        gateway.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_backend_that_is_not_there_is_said_and_never_replaced() {
     let workspace = Workspace { backend: gateway::config::Backend::Docker, ..Workspace::default() };
     let data = tempfile::tempdir().unwrap();
