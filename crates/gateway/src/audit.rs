@@ -82,8 +82,9 @@ pub(crate) fn word(ended: &Ended) -> &'static str {
         _ if matches!(ended.intent, Some((_, IntentState::Unknown))) => "unknown",
         Outcome::Done(result) if result.is_error => "failed",
         Outcome::Done(_) => "ok",
+        Outcome::Refused(Failure { kind: script::Kind::Cancelled, .. })
+        | Outcome::Failed(Failure { kind: script::Kind::Cancelled, .. }) => "cancelled",
         Outcome::Refused(_) => "refused",
-        Outcome::Failed(Failure { kind: script::Kind::Cancelled, .. }) => "cancelled",
         Outcome::Failed(Failure { kind: script::Kind::Timeout, .. }) => "timeout",
         Outcome::Failed(_) => "failed",
         Outcome::NeedsApproval(_) => "asked",

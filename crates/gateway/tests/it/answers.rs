@@ -273,8 +273,9 @@ async fn cancelling_reaches_the_script_and_the_source() {
     assert_eq!(last.unwrap().state, ScriptState::Cancelled);
     assert_eq!(ground.audit().await[0].outcome, "cancelled");
 
-    let Outcome::Failed(failure) = dropped_in_the_middle(&ground).await else { panic!() };
-    assert_eq!(failure.kind, Kind::Cancelled);
+    let before = ground.fleet.count("slow");
+    assert_eq!(refused(dropped_in_the_middle(&ground).await).kind, Kind::Cancelled);
+    assert_eq!(ground.fleet.count("slow"), before + 1);
 }
 
 /// A caller that goes away: the call is cancelled and recorded all the same.
