@@ -83,20 +83,15 @@ impl Hierarchies {
     /// A set from the pool or a new one, with its limits set.
     pub(super) fn take(&self, limits: &Limits, without: &[Controller]) -> io::Result<Set> {
         let pooled = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut set = match pooled {
-            Some(set) => set,
-            None => self.make()?,
-        };
-        set.judged = false;
-        set.bound = Controller::ALL
-            .into_iter()
-            .filter(|controller| !without.contains(controller))
-            .collect();
-        let wanted = (limits.memory, limits.processes, limits.cpu_percent, set.bound.clone());
-        if set.applied.as_ref() != Some(&wanted) {
-            set.limit(limits)?;
-            set.applied = Some(wanted);
+        if let Some(mut set) = pooled {
+            match set.assign(limits, without) {
+                Ok(()) => return Ok(set),
+                // What the last run left is more than the new limit and cannot be given up.
+                Err(_) => set.groups.iter().for_each(|(_, group)| names::remove_tree(group)),
+            }
         }
+        let mut set = self.make()?;
+        set.assign(limits, without)?;
         Ok(set)
     }
 
@@ -173,6 +168,21 @@ impl Set {
 
     fn bounds(&self, controller: Controller) -> Option<&Path> {
         self.directory(controller).filter(|_| self.bound.contains(&controller))
+    }
+
+    /// Sets the limits of the next run.
+    fn assign(&mut self, limits: &Limits, without: &[Controller]) -> io::Result<()> {
+        self.judged = false;
+        self.bound = Controller::ALL
+            .into_iter()
+            .filter(|controller| !without.contains(controller))
+            .collect();
+        let wanted = (limits.memory, limits.processes, limits.cpu_percent, self.bound.clone());
+        if self.applied.as_ref() != Some(&wanted) {
+            self.limit(limits)?;
+            self.applied = Some(wanted);
+        }
+        Ok(())
     }
 
     fn limit(&self, limits: &Limits) -> io::Result<()> {
