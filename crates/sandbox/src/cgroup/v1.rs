@@ -29,7 +29,7 @@ pub(crate) struct Hierarchies {
 pub(crate) struct Set {
     groups: Vec<(Controller, PathBuf)>,
     /// The files into which a process writes itself.
-    files: Vec<OwnedFd>,
+    files: Vec<(Controller, OwnedFd)>,
     /// Controllers that bound this run.
     bound: Vec<Controller>,
     /// The limits that are set: memory, processes, CPU, for these controllers.
@@ -101,7 +101,7 @@ impl Hierarchies {
         for (controller, parent) in &self.parents {
             let group = parent.join(number.to_string());
             std::fs::create_dir(&group)?;
-            files.push(open(&group.join("cgroup.procs"), 0)?);
+            files.push((*controller, open(&group.join("cgroup.procs"), 0)?));
             groups.push((*controller, group));
         }
         let bound = Vec::new();
@@ -221,7 +221,13 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.files.iter().map(OwnedFd::try_clone).collect()
+        // Each entry costs, and where nothing is bounded there is no need to enter.
+        let unbounded = self.applied.as_ref().is_none_or(|(_, _, cpu, _)| cpu.is_none());
+        let enters = |controller| {
+            self.bound.contains(&controller) && !(unbounded && controller == Controller::Cpu)
+        };
+        let files = self.files.iter().filter(|(controller, _)| enters(*controller));
+        files.map(|(_, file)| file.try_clone()).collect()
     }
 
     fn killed(&self) -> u64 {
