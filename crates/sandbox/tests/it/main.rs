@@ -1,3 +1,7 @@
 //! The crate as its callers use it: real programs in real cells.
 
+mod basics;
 mod escapes;
+mod ground;
+mod ordinary;
+mod view;
