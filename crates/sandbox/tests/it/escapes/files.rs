@@ -44,16 +44,16 @@ fn reading() -> Vec<Row> {
     let mut rows = vec![
         read("a secret file of the host", "os.environ['SECRET_FILE']"),
         read("another run's workspace", "os.environ['NEIGHBOUR']"),
-        read("beside the workspace by ..", "'/workspace/../' + os.environ['SECRET_FILE']"),
+        read("beside /tmp by ..", "'/tmp/../' + os.environ['SECRET_FILE']"),
         read("by /proc/self/root", "'/proc/self/root/../..' + os.environ['SECRET_FILE']"),
         read("by /proc/self/cwd", "'/proc/self/cwd/../../../../../..' + os.environ['SECRET_FILE']"),
         row(
             "S32",
-            "by a symbolic link in the workspace",
+            "by a symbolic link",
             VIEW,
             r#"
-os.symlink(os.environ["SECRET_FILE"], "link")
-with open("link") as file:
+os.symlink(os.environ["SECRET_FILE"], "/tmp/link")
+with open("/tmp/link") as file:
     escaped(file.read())
 "#,
         )
@@ -160,7 +160,7 @@ fn writing() -> Vec<Row> {
             "os.close(os.open('/usr/bin/id', os.O_WRONLY | os.O_APPEND))\nescaped('could write /usr')",
         )
         .who(Who::Root)
-        .refused(&["EROFS"]),
+        .refused(&["EROFS", "EACCES"]),
         row(
             "S31",
             "every place outside /tmp and the workspace",
@@ -300,11 +300,14 @@ escaped("moved it across")
             spec.mounts.clear();
             spec.mounts.push(Mount {
                 source: Source::Path(stage.dir().to_owned()),
-                target: "/tmp".into(),
+                target: "/mounted".into(),
                 access: Access::ReadWrite,
             });
-            let text = spec.args.pop().unwrap().into_string().unwrap();
-            spec.args.push(text.replace("\"/readonly/planted", "\"/tmp/readonly/planted").into());
+            replace_in_attack(
+                spec,
+                &[("\"/tmp", "\"/mounted/workspace"), ("\"/readonly", "\"/mounted/readonly")],
+            );
+            spec.cwd = "/tmp".into();
         })
         .refused(&["EXDEV", "EROFS"]),
     );
@@ -326,11 +329,9 @@ escaped("wrote through a hard link")
                 access: Access::ReadWrite,
             });
             spec.cwd = "/tmp".into();
-            let text = spec.args.pop().unwrap().into_string().unwrap();
-            spec.args.push(
-                text.replace("/readonly/", "/mounted/readonly/")
-                    .replace("/workspace/", "/mounted/workspace/")
-                    .into(),
+            replace_in_attack(
+                spec,
+                &[("/readonly/", "/mounted/readonly/"), ("/workspace/", "/mounted/workspace/")],
             );
         })
         .refused(&["EXDEV"]),
@@ -388,6 +389,15 @@ escaped("put its own in the place")
         .never(|stage| stage.dir().join("readonly/submount/planted").exists()),
     );
     rows
+}
+
+/// Points an attack at other places.
+fn replace_in_attack(spec: &mut sandbox::Spec, pairs: &[(&str, &str)]) {
+    for argument in &mut spec.args {
+        for (from, to) in pairs {
+            *argument = argument.to_str().unwrap().replace(from, to).into();
+        }
+    }
 }
 
 fn descriptors() -> Vec<Row> {
@@ -456,6 +466,12 @@ fn set_user_id() -> Vec<Row> {
             format!(
                 r#"
 import subprocess
+try:
+    os.setgroups([])
+    os.setresgid(1, 1, 1)
+    os.setresuid(1, 1, 1)
+except OSError:
+    pass
 before = os.geteuid(), os.getegid()
 answer = subprocess.run(["{program}", "-E", "-I", "-S", "-c", '''
 import os
@@ -471,7 +487,7 @@ nothing("stayed", answer.stdout)
         .who(Who::Root)
         .nothing()
     };
-    let layers = &[Nosuid, NoNewPrivs, Seccomp, Landlock, UserNamespace];
+    let layers = &[Nosuid, NoNewPrivs, Seccomp, Landlock, UserNamespace, Capabilities];
     vec![
         gains("a set-user-id program of root in the workspace", "/workspace/tools/setuid", layers)
             .shape(|_, stage| stage.plant_set_user_id()),
@@ -528,7 +544,7 @@ escaped("read a device of its own:", os.read(os.open("/workspace/zero", 0), 4))
 "#,
         )
         .who(Who::Root)
-        .refused(&["EPERM"]),
+        .refused(&["EPERM", "EACCES"]),
         row(
             "S50",
             "open a device that lies in the workspace",
@@ -629,8 +645,6 @@ fn proc_and_devices() -> Vec<Row> {
         "/proc/modules",
         "/proc/iomem",
         "/proc/interrupts",
-        "/proc/diskstats",
-        "/proc/swaps",
         "/proc/slabinfo",
     ] {
         if !can_be_opened(path) {
@@ -717,7 +731,7 @@ nothing("only the usual")
             "S50",
             "a core dump in the workspace",
             &[LeftOut::Rlimits],
-            "import resource\nos.chdir('/workspace')\nos.kill(os.getpid(), 11)\ntime.sleep(5)",
+            "import resource\nhard = resource.getrlimit(resource.RLIMIT_CORE)[1]\nresource.setrlimit(resource.RLIMIT_CORE, (hard, hard))\nos.chdir('/workspace')\nos.kill(os.getpid(), 11)\ntime.sleep(5)",
         )
         .seen(|_, stage| stage.has_core())
         .never(|stage| stage.has_core())
@@ -740,7 +754,7 @@ fn left_behind() -> Vec<Row> {
             row(
                 "S30",
                 format!("a file left in {directory}"),
-                &[MountView, MinimalDev, Landlock, LeftOut::Nosuid, LeftOut::TmpLimits],
+                &[],
                 format!(
                     r#"
 path = "{directory}/left-" + os.environ["STAGE"]
@@ -759,6 +773,20 @@ except OSError:
     pass
 "#
             ))
+            // That each run has its own is no layer that could be left out; instead both runs are
+            // pointed at a place that they share.
+            .loosen(|spec, _| {
+                let shared = "\"/workspace/left-";
+                replace_in_attack(
+                    spec,
+                    &[
+                        ("\"/tmp/left-", shared),
+                        ("\"/var/tmp/left-", shared),
+                        ("\"/dev/shm/left-", shared),
+                        ("\"/run/lock/left-", shared),
+                    ],
+                );
+            })
             .nothing(),
         );
     }

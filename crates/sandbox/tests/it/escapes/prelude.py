@@ -51,6 +51,15 @@ def probe(number, arguments, answers):
     escaped("returned", result)
 
 
+def sleeper():
+    """A child that sleeps."""
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(5)
+        os._exit(0)
+    return pid
+
+
 def machine_code(code):
     import mmap
     area = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox::{Ended, Ending, LeftOut, Spec};
 
-use super::stage::Stage;
+use super::stage::{SECRET, Stage};
 
 /// As whom a row makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Who {
 pub(super) enum Success {
     /// It says `ESCAPED`.
     Says,
-    /// It says `ESCAPED` with the secret of the stage, which it can only have read.
+    /// It says `ESCAPED` with the secret of a stage, which it can only have read.
     SaysSecret,
     /// This end and this look from outside.
     Seen(fn(&Ended, &Stage) -> bool),
@@ -221,7 +221,7 @@ impl Row {
         let said = said(ended);
         match self.success {
             Success::Says => said.starts_with("ESCAPED"),
-            Success::SaysSecret => said.starts_with("ESCAPED") && said.contains(stage.secret()),
+            Success::SaysSecret => said.starts_with("ESCAPED") && said.contains(SECRET),
             Success::Seen(seen) => seen(ended, stage),
         }
     }
@@ -229,7 +229,7 @@ impl Row {
     /// What is wrong with the held run, if anything.
     pub(super) fn fault(&self, ended: &Ended, stage: &Stage) -> Option<String> {
         let said = said(ended);
-        if said.starts_with("ESCAPED") || said.contains(stage.secret()) {
+        if said.starts_with("ESCAPED") || said.contains(SECRET) {
             return Some(format!("escaped: {said}"));
         }
         if self.never.is_some_and(|never| never(stage)) {

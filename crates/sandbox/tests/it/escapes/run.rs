@@ -111,7 +111,11 @@ async fn without_layers(sandbox: &Sandbox, row: &Row) -> Result<String, String> 
         victim = Some(start_victim(sandbox, spec).await?);
     }
     if let Some(before) = &row.before {
-        finish(sandbox, build(before)).await?;
+        let mut spec = build(before);
+        if let Some(loosen) = row.loosen {
+            loosen(&mut spec, &stage);
+        }
+        finish(sandbox, spec).await?;
     }
     let mut spec = build(&row.attack);
     for shape in &row.shape {

@@ -5,11 +5,13 @@
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,9 @@ const PYTHON: &str = "/usr/bin/python3";
 /// `/tmp` is the cell's own even when the view of the host is not held back.
 const PLACE: &str = "/var/tmp";
 
+/// What every secret of a stage starts with.
+pub(super) const SECRET: &str = "secret-of-";
+
 pub(super) struct Stage {
     directory: TempDir,
     /// Names this stage in environments, file names and keys: eight hexadecimal digits.
@@ -30,6 +35,8 @@ pub(super) struct Stage {
     tcp: TcpListener,
     udp: UdpSocket,
     mounted: AtomicBool,
+    /// The other ends of terminals: a terminal hangs up when they are closed.
+    kept: Mutex<Vec<OwnedFd>>,
     _sockets: (UnixListener, UnixListener, UnixDatagram),
 }
 
@@ -42,7 +49,7 @@ impl Stage {
             std::process::id() & 0xFFFF,
             NUMBER.fetch_add(1, Ordering::Relaxed)
         );
-        let secret = format!("secret-of-{mark}");
+        let secret = format!("{SECRET}{mark}");
         let path = directory.path();
         open_to_all(path);
         for name in [
@@ -78,6 +85,7 @@ impl Stage {
             tcp: TcpListener::bind("127.0.0.1:0").unwrap(),
             udp,
             mounted: AtomicBool::new(false),
+            kept: Mutex::default(),
             _sockets: sockets,
             mark,
         }
@@ -85,10 +93,6 @@ impl Stage {
 
     pub(super) fn dir(&self) -> &Path {
         self.directory.path()
-    }
-
-    pub(super) fn secret(&self) -> &str {
-        &self.secret
     }
 
     /// A spec that runs `attack` in the workspace of this stage.
@@ -137,7 +141,7 @@ impl Stage {
             r#"
 import os, socket, sys, time
 listener = socket.socket(socket.AF_UNIX)
-listener.bind("\0" + sys.argv[1])
+listener.bind("\0" + sys.argv[2])
 listener.listen()
 listener.settimeout(20)
 os.write(1, b"ready\n")
@@ -168,19 +172,14 @@ time.sleep(20)
 
     /// The kernel's handle of the secret file, in hexadecimal; taken by a program outside.
     fn handle(&self) -> String {
-        let code = format!(
-            "{PRELUDE}\nhandle = bytearray(136)\nhandle[0] = 128\n\
+        Self::outside(&format!(
+            "handle = bytearray(136)\nhandle[0] = 128\n\
              buffer = (ctypes.c_char * 136).from_buffer(handle)\n\
-             call({}, AT_FDCWD, sys.argv[1].encode(), buffer, ctypes.byref(ctypes.c_int()), 0)\n\
+             call({}, AT_FDCWD, b'{}', buffer, ctypes.byref(ctypes.c_int()), 0)\n\
              print(bytes(handle[:8 + handle[0]]).hex())",
-            libc::SYS_name_to_handle_at
-        );
-        let output = Command::new(PYTHON)
-            .args(["-I", "-S", "-c", &code])
-            .arg(self.dir().join("secret"))
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+            libc::SYS_name_to_handle_at,
+            self.dir().join("secret").display()
+        ))
     }
 
     pub(super) fn read_only_is_untouched(&self) -> bool {
@@ -257,6 +256,19 @@ time.sleep(20)
             .unwrap();
     }
 
+    /// A fresh terminal that is nobody's controlling terminal.
+    pub(super) fn terminal(&self) -> OwnedFd {
+        use rustix::pty;
+        let main = pty::openpt(pty::OpenptFlags::RDWR | pty::OpenptFlags::NOCTTY).unwrap();
+        pty::grantpt(&main).unwrap();
+        pty::unlockpt(&main).unwrap();
+        let name = pty::ptsname(&main, Vec::new()).unwrap();
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let side = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
+        self.kept.lock().unwrap().push(main);
+        side
+    }
+
     pub(super) fn plant_device(&self) {
         let path = self.dir().join("workspace/zero");
         let mode = rustix::fs::Mode::from(0o666);
@@ -269,6 +281,13 @@ time.sleep(20)
         )
         .unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+    }
+
+    /// What a piece of Python says outside any sandbox, as this user.
+    pub(super) fn outside(code: &str) -> String {
+        let code = format!("{PRELUDE}\n{code}");
+        let output = Command::new(PYTHON).args(["-I", "-S", "-c", &code]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     /// Processes of runs of this stage that still live, victims not counted.
