@@ -10,6 +10,7 @@ use sandbox::LeftOut::{
 use sandbox::{Access, Mount, Source};
 
 use super::row::{Row, Who, row};
+use super::stage::Stage;
 
 /// The host's files are not in view, Landlock knows only what is mounted, ids are not the host's.
 const VIEW: &[LeftOut] = &[MountView, Landlock, Capabilities, UserNamespace];
@@ -24,6 +25,8 @@ pub(super) fn rows() -> Vec<Row> {
     rows.extend(read_only_mount());
     rows.extend(descriptors());
     rows.extend(set_user_id());
+    rows.extend(privileged_bits());
+    rows.extend(holding_others_up());
     rows.extend(mounts());
     rows.extend(proc_and_devices());
     rows.extend(left_behind());
@@ -289,7 +292,7 @@ fn read_only_mount() -> Vec<Row> {
         kept(
             r#"
 fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR)
-os.link(f"/proc/self/fd/{fd}", "/tmp/named")
+os.link(f"/proc/self/fd/{fd}", "/tmp/named", src_dir_fd=fd)
 os.rename("/tmp/named", "/readonly/planted")
 escaped("moved it across")
 "#,
@@ -579,15 +582,14 @@ nothing("none")
         )
         .nothing()
     };
-    let link =
-        |name: &str, to: &'static str, shape: fn(&mut sandbox::Spec, &super::stage::Stage)| {
-            row("S31", name, &[], format!("nothing('saw', '{to}')"))
-                .unproven("how a mount's target is looked up is not a layer; only looked at")
-                .shape(shape)
-                .never(|stage| stage.neighbour_was_changed())
-                .may_be_refused_at_start()
-                .nothing()
-        };
+    let link = |name: &str, to: &'static str, shape: fn(&mut sandbox::Spec, &Stage)| {
+        row("S31", name, &[], format!("nothing('saw', '{to}')"))
+            .unproven("how a mount's target is looked up is not a layer; only looked at")
+            .shape(shape)
+            .never(|stage| stage.neighbour_was_changed())
+            .may_be_refused_at_start()
+            .nothing()
+    };
     vec![
         flags(
             "a mount that honours set-user-id",
@@ -622,12 +624,129 @@ nothing("none")
     ]
 }
 
-fn push_target(spec: &mut sandbox::Spec, stage: &super::stage::Stage, target: &str) {
+fn push_target(spec: &mut sandbox::Spec, stage: &Stage, target: &str) {
     spec.mounts.push(Mount {
         source: Source::Path(stage.dir().join("readonly")),
         target: target.into(),
         access: Access::ReadOnly,
     });
+}
+
+/// Bits that give a program of the workspace to whoever runs it on the host: there the file belongs
+/// to the owner of the workspace, and no `nosuid` stands before it.
+fn privileged_bits() -> Vec<Row> {
+    let set = |name: &str, code: String| {
+        row(
+            "S40",
+            name,
+            &[Seccomp],
+            format!("path = b'/workspace/program'\n{code}\nescaped('has the bit')"),
+        )
+        .seen(|ended, stage| {
+            super::row::said(ended).starts_with("ESCAPED") && stage.has_privileged_file()
+        })
+        .never(Stage::has_privileged_file)
+        .refused(&["EPERM"])
+    };
+    let make = "os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o755))";
+    let mut rows = vec![
+        set(
+            "chmod with the set-user-id bit",
+            format!("{make}\ncall({}, path, 0o4755)", libc::SYS_chmod),
+        ),
+        set(
+            "chmod with the set-group-id bit",
+            format!("{make}\ncall({}, path, 0o2755)", libc::SYS_chmod),
+        ),
+        set(
+            "chmod with the bit, high bits set",
+            format!("{make}\ncall({}, path, 1 << 32 | 0o4755)", libc::SYS_chmod),
+        ),
+        set(
+            "fchmod with the bit",
+            format!("{make}\ncall({}, os.open(path, 0), 0o4755)", libc::SYS_fchmod),
+        ),
+        set(
+            "fchmodat with the bit",
+            format!("{make}\ncall({}, AT_FDCWD, path, 0o4755)", libc::SYS_fchmodat),
+        ),
+        set(
+            "fchmodat2 with the bit",
+            format!("{make}\ncall({}, AT_FDCWD, path, 0o4755, 0)", libc::SYS_fchmodat2),
+        ),
+        set(
+            "open makes a file with the bit",
+            format!("call({}, path, os.O_CREAT | os.O_RDWR, 0o4755)", libc::SYS_open),
+        ),
+        set(
+            "openat makes a file with the bit",
+            format!("call({}, AT_FDCWD, path, os.O_CREAT | os.O_RDWR, 0o4755)", libc::SYS_openat),
+        ),
+        set("creat makes a file with the bit", format!("call({}, path, 0o4755)", libc::SYS_creat)),
+        set(
+            "mknod makes a file with the bit",
+            format!("call({}, path, 0o104755, 0)", libc::SYS_mknod),
+        ),
+        set(
+            "mknodat makes a file with the bit",
+            format!("call({}, AT_FDCWD, path, 0o104755, 0)", libc::SYS_mknodat),
+        ),
+        set(
+            "a nameless file with the bit gets a name",
+            format!(
+                "fd = call({}, AT_FDCWD, b'/workspace', os.O_TMPFILE | os.O_RDWR, 0o4755)\n\
+                 os.link(f'/proc/self/fd/{{fd}}', path, src_dir_fd=fd)",
+                libc::SYS_openat
+            ),
+        ),
+    ];
+    rows.push(
+        set(
+            "openat2 makes a file with the bit",
+            format!(
+                "how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_RDWR, 0o4755, 0)\n\
+                 call({}, AT_FDCWD, path, ctypes.byref(how), 24)",
+                libc::SYS_openat2
+            ),
+        )
+        .refused(&["ENOSYS"]),
+    );
+    rows
+}
+
+/// What an open file lets one do to the others that use it.
+fn holding_others_up() -> Vec<Row> {
+    let lease = |name: &str, command: &str, layers: &[LeftOut]| {
+        row(
+            "S32",
+            name,
+            layers,
+            format!(
+                r#"
+import fcntl
+fd = os.open("/readonly/kept", os.O_RDONLY)
+call({}, fd, {command})
+escaped("whoever opens it on the host waits")
+"#,
+                libc::SYS_fcntl
+            ),
+        )
+        .refused(&["EPERM"])
+    };
+    vec![
+        lease("a write lease on a file of the host", "1024, fcntl.F_WRLCK", &[Seccomp]),
+        lease("a write lease, high bits set", "1 << 32 | 1024, fcntl.F_WRLCK", &[Seccomp]),
+        row(
+            "S32",
+            "told when others use a directory of the host",
+            &[Seccomp],
+            format!(
+                "fd = os.open('/readonly', os.O_RDONLY)\ncall({}, fd, 1026, 1)\nescaped('is told')",
+                libc::SYS_fcntl
+            ),
+        )
+        .refused(&["EPERM"]),
+    ]
 }
 
 fn proc_and_devices() -> Vec<Row> {

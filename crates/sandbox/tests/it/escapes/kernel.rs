@@ -163,6 +163,13 @@ const PROBES: &[Probe] = &[
         &["EBADF", "EINVAL"],
     ),
     probe("S48", "userfaultfd", libc::SYS_userfaultfd, "1", &[]),
+    absent(
+        "S48",
+        "slots for asynchronous I/O, which are the host's",
+        libc::SYS_io_setup,
+        "1, ctypes.byref(ctypes.c_ulong(0))",
+        &[],
+    ),
     probe("S48", "bpf", libc::SYS_bpf, "0, 8, 1 << 20", &["E2BIG", "EFAULT"]),
     probe("S48", "perf_event_open", libc::SYS_perf_event_open, "0, 0, -1, -1, -1", &["EINVAL"]),
     probe("S48", "kexec_load", libc::SYS_kexec_load, "0, 99, 8, -1", &["ENOSYS", "EINVAL"]),
@@ -405,12 +412,12 @@ escaped("mounted")
     rows.push(
         row(
             "S42",
-            "bind /proc/1/root",
+            "bind its own root",
             &[Seccomp, Capabilities, NoNewPrivs, Landlock, ProcMasks],
             format!(
                 r#"
 os.mkdir("/tmp/point")
-call({}, b"/proc/1/root", b"/tmp/point", 0, 0x1000, 0)
+call({}, b"/proc/self/root", b"/tmp/point", 0, 0x1000, 0)
 escaped("bound", os.listdir("/tmp/point"))
 "#,
                 libc::SYS_mount

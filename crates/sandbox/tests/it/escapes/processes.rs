@@ -232,6 +232,22 @@ nothing("and it lives on")
         .nothing(),
     ];
     for (name, code) in [
+        ("limits", "import resource\nsame = resource.prlimit(1, resource.RLIMIT_CPU)\nresource.prlimit(1, resource.RLIMIT_CPU, same)"),
+        ("nice value", "os.setpriority(os.PRIO_PROCESS, 1, 0)"),
+        ("processors", "os.sched_setaffinity(1, os.sched_getaffinity(1))"),
+        ("scheduling class", "os.sched_setscheduler(1, os.SCHED_OTHER, os.sched_param(0))"),
+    ] {
+        rows.push(
+            row(
+                "S45",
+                format!("change the {name} of process 1"),
+                &[PidNamespace, Seccomp, Capabilities, NoNewPrivs, UserNamespace, Landlock],
+                format!("{code}\nescaped('changed it')"),
+            )
+            .refused(&["EPERM", "EACCES"]),
+        );
+    }
+    for (name, code) in [
         ("environment", "escaped('could read it:', open('/proc/1/environ', 'rb').read())"),
         ("memory", "f = open('/proc/1/mem', 'rb', 0)\nescaped('opened')"),
         ("maps", "escaped(open('/proc/1/maps').read(60) or nothing('empty'))"),

@@ -672,12 +672,12 @@ escaped("parked", parked)
                 r#"
 class Attributes(ctypes.Structure):
     _fields_ = [("values", ctypes.c_long * 8)]
-for number in range(200):
-    attributes = Attributes((ctypes.c_long * 8)(0, 10, 8192, 0))
+for number in range(4):
+    attributes = Attributes((ctypes.c_long * 8)(0, 10, 1024, 0))
     name = f"escape-{{os.environ['STAGE']}}-{{number}}".encode()
     call({}, name, os.O_CREAT | os.O_RDWR, 0o600, ctypes.byref(attributes))
     call({}, name)
-escaped("reserved 16 MB")
+escaped("reserved 40 KB")
 "#,
                 libc::SYS_mq_open,
                 libc::SYS_mq_unlink

@@ -227,6 +227,13 @@ time.sleep(20)
         path.exists()
     }
 
+    /// Whether a file in the workspace gives its owner's rights to whoever runs it.
+    pub(super) fn has_privileged_file(&self) -> bool {
+        fs::read_dir(self.dir().join("workspace"))
+            .unwrap()
+            .any(|entry| entry.unwrap().metadata().unwrap().permissions().mode() & 0o6000 != 0)
+    }
+
     pub(super) fn has_core(&self) -> bool {
         fs::read_dir(self.dir().join("workspace"))
             .unwrap()
