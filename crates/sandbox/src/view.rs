@@ -7,9 +7,14 @@
 pub(crate) const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Directories of `/etc` that programs need and that hold nothing private.
-pub(crate) const ETC_DIRECTORIES: &[&str] =
-    &["etc/alternatives", "etc/ssl/certs", "etc/ca-certificates", "etc/pki/tls/certs",
-      "etc/pki/ca-trust/extracted", "etc/fonts"];
+pub(crate) const ETC_DIRECTORIES: &[&str] = &[
+    "etc/alternatives",
+    "etc/ssl/certs",
+    "etc/ca-certificates",
+    "etc/pki/tls/certs",
+    "etc/pki/ca-trust/extracted",
+    "etc/fonts",
+];
 
 /// Files of `/etc` that are copied, if they are there.
 pub(crate) const ETC_FILES: &[&str] = &[
@@ -54,8 +59,8 @@ pub(crate) const DEVICE_LINKS: &[(&str, &str)] = &[
 ];
 
 /// An empty file and an empty directory of the root, bound over what is masked.
-pub(crate) const EMPTY_FILE: &std::ffi::CStr = c"/etc/.masked";
-pub(crate) const EMPTY_DIRECTORY: &std::ffi::CStr = c"/etc/.masked.d";
+pub(crate) const EMPTY_FILE: &std::ffi::CStr = c"/.masked";
+pub(crate) const EMPTY_DIRECTORY: &std::ffi::CStr = c"/.masked.d";
 
 /// What of `/proc` tells about the host or acts on it. Masked one by one: `subset=pid` would take
 /// what interpreters read (`cpuinfo`, `meminfo`, `stat`) as well.

@@ -78,8 +78,7 @@ pub(crate) fn prepare(
         let owner = sys::identity(fd.as_fd())
             .map_err(|errno| Stage::MountSource.failed_at(position, errno))?;
         if context.identities.owner(slot, owner.uid, owner.gid).is_none() {
-            let made =
-                user_namespace(context, (owner.uid, owner.gid), outside).map_err(failed)?;
+            let made = user_namespace(context, (owner.uid, owner.gid), outside).map_err(failed)?;
             // Owners differ per mount only in unusual set-ups; the bound keeps a long life from
             // collecting descriptors.
             if context.identities.owners.len() > 2048 {
@@ -89,6 +88,16 @@ pub(crate) fn prepare(
         }
     }
     Ok(())
+}
+
+/// Whether owners can be mapped on the root file system: tried, on a copy that is thrown away.
+pub(crate) fn can_map_owners(context: &Context) -> bool {
+    let mapped = || -> Result<(), Errno> {
+        let namespace = user_namespace(context, (0, 0), outside_id(context.way, 0))?;
+        let tree = sys::clone_one(c"/")?;
+        sys::map_owners(tree.as_fd(), namespace.as_fd())
+    };
+    context.way == Way::Root && mapped().is_ok()
 }
 
 /// A user namespace that maps one inside uid and gid to one outside id.

@@ -23,6 +23,9 @@ pub(crate) fn enter(plan: &Plan, ground: &Ground<'_>) -> ! {
         .and_then(|program| drop_rights(plan, ground, &held).map(|()| program));
     match prepared {
         Err(failure) => give_up(&held.report, failure),
+        Ok(_) if matches!(plan.act, Act::Probe) => {
+            super::probe::run(plan, ground.context.landlock, &held.report)
+        }
         Ok((program, arguments, environment)) => {
             let errno = sys::execute(&program, &arguments, &environment);
             give_up(&held.report, Stage::Execute.failed(errno))
@@ -102,6 +105,11 @@ fn descriptors(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
         sys::place(fd.as_raw_fd(), *number).map_err(failed)?;
     }
     if plan.skips(Skip::CloseFds) {
+        // They would be closed by the execution.
+        for number in 3..held.above + 64 {
+            sys::keep_over_exec(number);
+        }
+        wanted.into_iter().for_each(|(_, fd)| std::mem::forget(fd));
         return Ok(());
     }
     let mut stay: Vec<u32> = wanted.iter().map(|(number, _)| *number as u32).collect();
@@ -163,7 +171,7 @@ fn identity(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Errno> 
         sys::drop_groups()?;
     }
     sys::set_ids(id, id)?;
-    sys::drop_capabilities()
+    sys::keep_capabilities(0)
 }
 
 /// Takes every capability out of the bounding set and of the ambient one.

@@ -3,5 +3,7 @@
 mod basics;
 mod escapes;
 mod ground;
+mod level;
+mod limits;
 mod ordinary;
 mod view;
