@@ -3,6 +3,7 @@
 mod basics;
 mod escapes;
 mod ground;
+mod leave_out;
 mod level;
 mod limits;
 mod ordinary;
