@@ -118,7 +118,13 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_memfd_secret,
     libc::SYS_openat2,
+    // Its slots are counted over the whole host, and one call can take them all.
+    libc::SYS_io_setup,
 ];
+
+/// Commands of `fcntl` by which a reader of a file holds up or observes everybody else who uses it:
+/// a lease (also on a read-only mount, if the file's owner is the program's) and `F_NOTIFY`.
+const HOLDS_UP_OTHERS: &[u32] = &[1024, 1026, 1040];
 
 /// Calls that set a file's mode, and which argument it is. `openat2`, whose mode no filter can see,
 /// is said to be absent.
@@ -226,6 +232,25 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
     process_control.push(answer(ALLOW));
     for_call(&mut program, libc::SYS_prctl, process_control);
+
+    let mut file_control = vec![load(argument(1))];
+    for command in HOLDS_UP_OTHERS {
+        when(&mut file_control, BPF_JEQ, *command, NOT_PERMITTED);
+    }
+    file_control.push(answer(ALLOW));
+    for_call(&mut program, libc::SYS_fcntl, file_control);
+
+    // Limits of another process can be read, not set: an ordinary user's first process of the cell
+    // has the program's own id.
+    let mut limits = vec![load(argument(0))];
+    when(&mut limits, BPF_JEQ, 0, ALLOW);
+    for half in [0, 4] {
+        limits.push(load(argument(2) + half));
+        limits.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, 0));
+        limits.push(answer(NOT_PERMITTED));
+    }
+    limits.push(answer(ALLOW));
+    for_call(&mut program, libc::SYS_prlimit64, limits);
 
     // Nothing that the program makes carries its owner's rights to whoever executes it: in a
     // workspace that owner is a user of the host.

@@ -185,7 +185,8 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.groups.iter().map(|(_, group)| open(&group.join("cgroup.procs"), 0)).collect()
+        let bound = self.groups.iter().filter(|(controller, _)| self.bound.contains(controller));
+        bound.map(|(_, group)| open(&group.join("cgroup.procs"), 0)).collect()
     }
 
     fn killed(&self) -> u64 {

@@ -147,11 +147,15 @@ impl Compiled {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
         let left_out = self.plan.left_out;
-        let without: Vec<_> =
-            [(Skip::CgroupMemory, Controller::Memory), (Skip::CgroupPids, Controller::Processes)]
-                .into_iter()
-                .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
-                .collect();
+        let layers = [
+            (Skip::CgroupMemory, Controller::Memory),
+            (Skip::CgroupPids, Controller::Processes),
+            (Skip::CgroupCpu, Controller::Cpu),
+        ];
+        let without: Vec<_> = layers
+            .into_iter()
+            .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
+            .collect();
         let group = cgroups.group(&self.limits, &without).map_err(lost)?;
         for file in group.files().map_err(lost)? {
             self.plan.cgroup_files.push(self.fds.len() as u16);

@@ -98,6 +98,7 @@ pub(crate) enum Skip {
     OutputCap,
     TmpLimits,
     Watch,
+    CgroupCpu,
 }
 
 impl Plan {

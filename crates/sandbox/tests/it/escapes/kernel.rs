@@ -6,7 +6,7 @@
 
 use sandbox::Ending;
 use sandbox::LeftOut::{
-    self, Capabilities, Landlock, NoNewPrivs, ProcMasks, Rlimits, Seccomp, UserNamespace,
+    self, Capabilities, CgroupCpu, Landlock, NoNewPrivs, ProcMasks, Rlimits, Seccomp, UserNamespace,
 };
 
 use super::row::{Row, Who, row};
@@ -18,7 +18,7 @@ const FILTER: &[LeftOut] = &[Seccomp];
 const PRIVILEGE: &[LeftOut] = &[Seccomp, Capabilities, NoNewPrivs, Landlock];
 /// The same, where the kernel asks for a capability in the host's own user namespace.
 const HOST_PRIVILEGE: &[LeftOut] =
-    &[Seccomp, Capabilities, NoNewPrivs, Landlock, UserNamespace, Rlimits];
+    &[Seccomp, Capabilities, NoNewPrivs, Landlock, UserNamespace, Rlimits, CgroupCpu];
 
 struct Probe {
     id: &'static str,

@@ -51,6 +51,22 @@ def probe(number, arguments, answers):
     escaped("returned", result)
 
 
+def spread(work, share, children=4):
+    """Does `work(share)` in several processes at once and waits until all are done."""
+    ready, tell = os.pipe()
+    for _ in range(children):
+        if os.fork() == 0:
+            kept = work(share)
+            os.write(tell, b"x")
+            time.sleep(20)
+            os._exit(0)
+    os.close(tell)
+    for _ in range(children):
+        if os.read(ready, 1) != b"x":
+            os._exit(77)
+    time.sleep(0.3)
+
+
 def sleeper():
     """A child that sleeps."""
     pid = os.fork()
@@ -92,6 +108,8 @@ def victim():
 
 
 def report_crash(kind, value, trace):
+    if isinstance(value, OSError) and value.errno == errno.ENOMEM:
+        os._exit(77)
     if isinstance(value, OSError) and value.errno:
         refused(value, value.filename or "")
     if isinstance(value, MemoryError):

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use sandbox::Ending;
 use sandbox::LeftOut::{
-    self, Capabilities, CgroupMemory, CgroupNamespace, CgroupPids, CleanEnvironment, IpcNamespace,
-    Landlock, NoNewPrivs, PidNamespace, ProcMasks, Rlimits, Seccomp, Setsid, UserNamespace,
-    UtsNamespace, Watch,
+    self, Capabilities, CgroupCpu, CgroupMemory, CgroupNamespace, CgroupPids, CleanEnvironment,
+    IpcNamespace, Landlock, NoNewPrivs, PidNamespace, ProcMasks, Rlimits, Seccomp, Setsid,
+    UserNamespace, UtsNamespace, Watch,
 };
 
 use super::row::{Row, Who, row};
@@ -232,7 +232,10 @@ nothing("and it lives on")
         .nothing(),
     ];
     for (name, code) in [
-        ("limits", "import resource\nsame = resource.prlimit(1, resource.RLIMIT_CPU)\nresource.prlimit(1, resource.RLIMIT_CPU, same)"),
+        (
+            "limits",
+            "import resource\nsame = resource.prlimit(1, resource.RLIMIT_CPU)\nresource.prlimit(1, resource.RLIMIT_CPU, same)",
+        ),
         ("nice value", "os.setpriority(os.PRIO_PROCESS, 1, 0)"),
         ("processors", "os.sched_setaffinity(1, os.sched_getaffinity(1))"),
         ("scheduling class", "os.sched_setscheduler(1, os.SCHED_OTHER, os.sched_param(0))"),
@@ -389,7 +392,7 @@ nothing("none")
 
 /// What would go on after the answer. Two seconds of it are waited for in the left-out run.
 fn outliving() -> Vec<Row> {
-    let layers = &[PidNamespace, CgroupPids, CgroupMemory, Watch];
+    let layers = &[PidNamespace, CgroupPids, CgroupMemory, CgroupCpu, Watch];
     let outlive = |id, name: &str, code: &str| {
         row(id, name, layers, code)
             .seen(|_, stage| stage.appears("survived", Duration::from_millis(2500)))

@@ -39,6 +39,8 @@ pub(super) enum Held {
     Nothing,
     /// Nothing to read: `NOTHING`, or it is not there or not to be opened.
     Masked,
+    /// It is ended for its memory, or something it needs is refused; see the prelude for 77.
+    Bounded,
     /// It says `REFUSED` with one of these, or ends with [`Ending::ProcessLimit`].
     LimitSeen(Vec<&'static str>),
     /// The run ends in one of these ways, whatever was said.
@@ -154,6 +156,11 @@ impl Row {
         self
     }
 
+    pub(super) fn bounded(mut self) -> Self {
+        self.held = Held::Bounded;
+        self
+    }
+
     pub(super) fn masked(mut self) -> Self {
         self.held = Held::Masked;
         self
@@ -251,6 +258,11 @@ impl Row {
                     || ended.ending == Ending::Exited(0)
                         && errors.iter().any(|error| said.split(' ').take(2).eq(["REFUSED", error]))
             }
+            Held::Bounded => match ended.ending {
+                Ending::MemoryLimit | Ending::Exited(77) => true,
+                Ending::Exited(0) => said.starts_with("REFUSED"),
+                _ => false,
+            },
             Held::Masked => {
                 ended.ending == Ending::Exited(0)
                     && ["NOTHING", "REFUSED ENOENT", "REFUSED EACCES", "REFUSED EPERM"]
