@@ -2,6 +2,7 @@
 
 mod basics;
 mod escapes;
+mod bubblewrap;
 mod ground;
 mod leave_out;
 mod level;

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sandbox::Ending::{self, Exited, MemoryLimit, ProcessLimit, TimedOut};
+use sandbox::Ending::{Exited, ProcessLimit, TimedOut};
 use sandbox::LeftOut::{
     self, CgroupMemory, CgroupPids, IpcNamespace, OutputCap, Rlimits, Seccomp, TmpLimits, Wall,
     Watch,
@@ -362,23 +362,24 @@ spread(copies, ENOUGH // 4)
             r#"
 import threading
 def hog(share):
-    def later():
+    def work():
         try:
             kept = [b"x" * MEGABYTE for _ in range(share)]
         except MemoryError:
             os._exit(77)
-        os.write(tell, b"x")
+        done.write(b"x")
         time.sleep(20)
-    threading.Thread(target=later).start()
+    threading.Thread(target=work).start()
     libc.syscall(60, 0)
-ready, tell = os.pipe()
+import signal
+reading, writing = os.pipe()
+done = open(writing, "wb", 0)
+signal.signal(signal.SIGCHLD, lambda *_: os._exit(77))
 for _ in range(4):
     if os.fork() == 0:
         hog(ENOUGH // 4)
-os.close(tell)
 for _ in range(4):
-    if os.read(ready, 1) != b"x":
-        os._exit(77)
+    os.read(reading, 1)
 time.sleep(0.3)
 "#,
         ),

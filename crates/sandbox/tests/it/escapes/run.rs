@@ -69,7 +69,16 @@ pub(super) async fn all(rows: Vec<Row>) {
     );
     tokio::time::sleep(Duration::from_millis(300)).await;
     let left = before.compare(&Residue::look());
-    assert_eq!((faults, left), (0, None));
+    drop(sandbox);
+    let mut after = remains();
+    for _ in 0..60 {
+        if after.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        after = remains();
+    }
+    assert_eq!((faults, left, after), (0, None, Vec::new()));
 }
 
 async fn one(sandbox: Sandbox, row: Row) -> Outcome {
@@ -255,18 +264,13 @@ fn resident() -> u64 {
 struct Residue {
     descriptors: usize,
     mounts: usize,
-    cgroups: usize,
 }
 
 impl Residue {
     fn look() -> Self {
         let count = |path: &str| std::fs::read_dir(path).unwrap().count();
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
-        Self {
-            descriptors: count("/proc/self/fd"),
-            mounts,
-            cgroups: directories("/sys/fs/cgroup".as_ref()),
-        }
+        Self { descriptors: count("/proc/self/fd"), mounts }
     }
 
     fn compare(&self, after: &Self) -> Option<String> {
@@ -274,7 +278,6 @@ impl Residue {
         for (what, before, after) in [
             ("descriptors", self.descriptors, after.descriptors),
             ("mounts", self.mounts, after.mounts),
-            ("cgroups", self.cgroups, after.cgroups),
         ] {
             if after > before {
                 left.push(format!("{} {what}", after - before));
@@ -284,13 +287,27 @@ impl Residue {
     }
 }
 
-fn directories(path: &std::path::Path) -> usize {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return 0;
-    };
-    entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| 1 + directories(&entry.path()))
-        .sum()
+/// What should be gone with the sandbox: its keeper, and its control groups.
+fn remains() -> Vec<String> {
+    let own = std::process::id();
+    let mut found = Vec::new();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children"));
+    found.extend(
+        children.unwrap_or_default().split_whitespace().map(|pid| format!("process {pid}")),
+    );
+    cgroups_of(own, "/sys/fs/cgroup".as_ref(), &mut found);
+    found
+}
+
+fn cgroups_of(server: u32, path: &std::path::Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("pinfold") && name.split('.').any(|part| part == server.to_string())
+            {
+                found.push(entry.path().display().to_string());
+            }
+            cgroups_of(server, &entry.path(), found);
+        }
+    }
 }
