@@ -126,6 +126,15 @@ const ABSENT: &[libc::c_long] = &[
 /// a lease (also on a read-only mount, if the file's owner is the program's) and `F_NOTIFY`.
 const HOLDS_UP_OTHERS: &[u32] = &[1024, 1026, 1040];
 
+/// Memory that only a control group can count: files without a name, and two of the kernel's own
+/// stores that have no useful bounds (a set of 32,000 semaphores takes 2 MB).
+const UNCOUNTED: &[libc::c_long] = &[
+    libc::SYS_memfd_create,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_landlock_create_ruleset,
+];
+
 /// Calls that set a file's mode, and which argument it is. `openat2`, whose mode no filter can see,
 /// is said to be absent.
 const SET_MODE: &[(libc::c_long, u32)] = &[
@@ -201,7 +210,9 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
         when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
     }
     if watched {
-        when(&mut program, BPF_JEQ, libc::SYS_memfd_create as u32, NO_CALL);
+        for number in UNCOUNTED {
+            when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
+        }
     }
     for number in DENIED.iter().chain(DENIED_HERE) {
         when(&mut program, BPF_JEQ, *number as u32, NOT_PERMITTED);
