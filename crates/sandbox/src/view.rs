@@ -72,6 +72,7 @@ pub(crate) const PROC_MASKED: &[&str] = &[
     "config.gz",
     "driver",
     "fs",
+    "interrupts",
     "iomem",
     "ioports",
     "irq",
