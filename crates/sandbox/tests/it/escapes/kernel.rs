@@ -499,7 +499,7 @@ print("ESCAPED with capabilities " + line if int(line, 16) else "NOTHING no capa
 '''], {})
 "#,
         )
-        .nothing(),
+        .masked(),
     );
     rows
 }

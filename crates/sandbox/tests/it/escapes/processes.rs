@@ -379,7 +379,8 @@ os._exit(7)
             &[],
             r#"
 fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
-ignored = int(fields["SigIgn"], 16) & ~(1 << 12 | 1 << 24)
+# Python itself ignores two; glibc lets whatever it spawns ignore its own two.
+ignored = int(fields["SigIgn"], 16) & ~(1 << 12 | 1 << 24 | 3 << 31)
 if int(fields["SigBlk"], 16) or ignored:
     escaped(fields["SigBlk"], fields["SigIgn"])
 nothing("none")
@@ -492,7 +493,7 @@ os._exit(0)
 
 /// What one run leaves in the kernel for the next.
 fn leftovers() -> Vec<Row> {
-    let ipc = &[IpcNamespace, Capabilities, UserNamespace];
+    let ipc = &[IpcNamespace, Capabilities, UserNamespace, Seccomp, NoNewPrivs, Landlock];
     vec![
         row(
             "S21",

@@ -265,9 +265,15 @@ impl Row {
             },
             Held::Masked => {
                 ended.ending == Ending::Exited(0)
-                    && ["NOTHING", "REFUSED ENOENT", "REFUSED EACCES", "REFUSED EPERM"]
-                        .iter()
-                        .any(|start| said.starts_with(start))
+                    && [
+                        "NOTHING",
+                        "REFUSED ENOENT",
+                        "REFUSED EACCES",
+                        "REFUSED EPERM",
+                        "REFUSED ENOSYS",
+                    ]
+                    .iter()
+                    .any(|start| said.starts_with(start))
             }
             Held::Ends(endings) => endings.contains(&ended.ending),
         };
