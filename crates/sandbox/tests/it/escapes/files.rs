@@ -762,7 +762,6 @@ fn proc_and_devices() -> Vec<Row> {
         "/proc/kcore",
         "/proc/kmsg",
         "/proc/modules",
-        "/proc/iomem",
         "/proc/interrupts",
         "/proc/slabinfo",
     ] {
