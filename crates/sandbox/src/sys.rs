@@ -400,11 +400,38 @@ pub(crate) fn new_session() -> Result<()> {
     Ok(())
 }
 
+/// Sets a resource limit, or keeps the one in force where that is tighter.
 pub(crate) fn limit(resource: u32, soft: u64, hard: u64) -> Result<()> {
-    let new = libc::rlimit { rlim_cur: soft, rlim_max: hard };
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `now` is live and writable.
+    check(unsafe { libc::getrlimit(resource as _, &raw mut now) } as _)?;
+    let hard = hard.min(now.rlim_max);
+    let new = libc::rlimit { rlim_cur: soft.min(hard), rlim_max: hard };
     // SAFETY: `new` lives through the call.
     check(unsafe { libc::setrlimit(resource as _, &raw const new) } as _)?;
     Ok(())
+}
+
+/// Lets this process have as many descriptors open as it may.
+pub(crate) fn raise_descriptor_limit() {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `now` is live; that the limit stays as it was is no harm.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut now) == 0 {
+            now.rlim_cur = now.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const now);
+        }
+    }
+}
+
+/// The most descriptors this process may have open.
+pub(crate) fn descriptor_limit() -> u64 {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `now` is live and writable.
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut now) } {
+        0 => now.rlim_max,
+        _ => 1024,
+    }
 }
 
 /// Gives up supplementary groups.

@@ -232,8 +232,8 @@ fn check_limits(limits: &Limits) -> Result<Limits, Error> {
         return Err(bad("limit cpu_percent is 0; give at least 1, or none"));
     }
     let mut limits = limits.clone();
-    // What the kernel allows an ordinary process; more would fail when the cell is made.
-    limits.open_files = limits.open_files.min(1 << 20);
+    // What this process may hand on; more would not be had.
+    limits.open_files = limits.open_files.min(crate::sys::descriptor_limit());
     Ok(limits)
 }
 

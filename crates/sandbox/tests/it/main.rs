@@ -8,4 +8,6 @@ mod leave_out;
 mod level;
 mod limits;
 mod ordinary;
+mod programs;
+mod residue;
 mod view;
