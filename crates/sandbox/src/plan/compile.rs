@@ -174,7 +174,8 @@ impl Compiled {
         self.group = Some(group);
         let memory = cgroups.has(Controller::Memory);
         let processes = cgroups.has(Controller::Processes);
-        if !(memory && processes) && !skips(left_out, Skip::Watch) {
+        let bounded = memory && processes;
+        if !bounded && !skips(left_out, Skip::Watch) {
             self.plan.watch = Some(Watch {
                 memory: if memory { u64::MAX } else { self.limits.memory },
                 processes: if processes { u32::MAX } else { self.limits.processes },

@@ -1,7 +1,7 @@
 //! Nothing is left: not after many runs, not at once, not after the owner was killed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -192,7 +192,7 @@ async fn a_killed_owner_leaves_no_process_and_no_group() {
         let script = format!("trap '' TERM HUP; (setsid sleep {seconds} &) ; sleep {seconds}");
         let mut running = sandbox.spawn(shell(&script)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        println!("ready");
+        std::io::stdout().write_all(b"ready\n").unwrap();
         running.wait().await;
         return;
     }

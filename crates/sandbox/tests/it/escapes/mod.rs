@@ -8,7 +8,6 @@
 //!
 //! What needs HTTP (JSON arguments, downloads, packages) is not here but in the binary's tests.
 
-#![expect(clippy::unwrap_used, reason = "a test may end where what it stands on is missing")]
 
 mod files;
 mod kernel;
