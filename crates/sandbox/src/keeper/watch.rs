@@ -7,6 +7,7 @@
 //! semaphores) is denied by seccomp. Memory of the kernel's own is counted for sockets only.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::wire::Overuse;
@@ -22,6 +23,8 @@ const LONGEST_LOOK: Duration = Duration::from_millis(400);
 /// Sockets that are not counted, and what each beyond them may hold.
 const FREE_SOCKETS: u64 = 64;
 const SOCKET_BUFFER: u64 = 212_992;
+/// What the kernel keeps for a file in memory besides its content.
+const INODE: u64 = 1024;
 
 /// What has been seen so far.
 pub(crate) struct Watcher {
@@ -120,10 +123,17 @@ fn shared_once(processes: &[Process], files: u64, bound: u64) -> Option<u64> {
     let start = Instant::now();
     let (mut private, mut shared) = (0, 0);
     for process in processes {
-        let sums = fs::read_to_string(format!("{}/smaps_rollup", process.directory));
-        let sums = sums.unwrap_or_default();
-        private += field(&sums, "Pss_Anon:").unwrap_or(0) * 1024;
-        shared += field(&sums, "Pss_Shmem:").unwrap_or(0) * 1024;
+        match fs::read_to_string(format!("{}/smaps_rollup", process.directory)) {
+            Ok(sums) => {
+                private += field(&sums, "Pss_Anon:").unwrap_or(0) * 1024;
+                shared += field(&sums, "Pss_Shmem:").unwrap_or(0) * 1024;
+            }
+            // Made unreadable by the program itself: it loses the benefit of sharing.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                private += process.resident;
+            }
+            Err(_) => {}
+        }
         if start.elapsed() > LONGEST_LOOK {
             return None;
         }
@@ -137,8 +147,11 @@ fn shared_once(processes: &[Process], files: u64, bound: u64) -> Option<u64> {
     }
     let mut total = files;
     for process in processes {
-        let mappings = fs::read_to_string(format!("{}/smaps", process.directory));
-        total += sum_mappings(&mappings.unwrap_or_default());
+        total += match fs::read_to_string(format!("{}/smaps", process.directory)) {
+            Ok(mappings) => sum_mappings(&mappings),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => process.resident,
+            Err(_) => 0,
+        };
         if start.elapsed() > LONGEST_LOOK {
             return None;
         }
@@ -159,10 +172,12 @@ fn field(text: &str, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Bytes in the file system that `/tmp` and `/dev/shm` share.
+/// Bytes in the file system that `/tmp` and `/dev/shm` share. An empty file takes memory too.
 fn temporary_files() -> u64 {
-    rustix::fs::statvfs("/tmp")
-        .map_or(0, |found| found.f_blocks.saturating_sub(found.f_bfree) * found.f_frsize)
+    rustix::fs::statvfs("/tmp").map_or(0, |found| {
+        found.f_blocks.saturating_sub(found.f_bfree) * found.f_frsize
+            + found.f_files.saturating_sub(found.f_ffree) * INODE
+    })
 }
 
 /// Bytes in System V segments, attached or not.
