@@ -128,6 +128,14 @@ const ABSENT: &[libc::c_long] = &[
 /// a lease (also on a read-only mount, if the file's owner is the program's) and `F_NOTIFY`.
 const HOLDS_UP_OTHERS: &[u32] = &[1024, 1026, 1040];
 
+/// Calls that change how a process is scheduled, and which argument names it.
+const SCHEDULING: &[(libc::c_long, u32)] = &[
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setaffinity, 0),
+];
+
 /// Memory that only a control group can count: files without a name, and two of the kernel's own
 /// stores that have no useful bounds (a set of 32,000 semaphores takes 2 MB).
 const UNCOUNTED: &[libc::c_long] = &[
@@ -264,6 +272,21 @@ fn rules(watched: bool) -> BTreeMap<u32, Vec<Instruction>> {
     }
     limits.push(answer(ALLOW));
     rules.insert(libc::SYS_prlimit64 as u32, limits);
+
+    // The cell's first process kills what takes too much, so nothing may slow it down. Behind
+    // bubblewrap it has the program's own id.
+    for (call, position) in SCHEDULING {
+        let mut target = vec![load(argument(*position))];
+        when(&mut target, BPF_JEQ, 1, NOT_PERMITTED);
+        target.push(answer(ALLOW));
+        rules.insert(*call as u32, target);
+    }
+    let mut priority = vec![load(argument(0))];
+    when(&mut priority, BPF_JGE, 1, NOT_PERMITTED);
+    priority.push(load(argument(1)));
+    when(&mut priority, BPF_JEQ, 1, NOT_PERMITTED);
+    priority.push(answer(ALLOW));
+    rules.insert(libc::SYS_setpriority as u32, priority);
 
     // Nothing that the program makes carries its owner's rights to whoever executes it: in a
     // workspace that owner is a user of the host.
