@@ -23,8 +23,16 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
+use sandbox::{Options, Way};
+
+use row::Weaker;
+
 /// Set in the process that runs the table; the server's environment that no run may see.
 const AS: &str = "PINFOLD_ESCAPES_AS";
+
+/// Set to the way that is to be taken instead of the best one. The left-out runs are then skipped:
+/// they say nothing about the way, only about the attacks.
+const WAY: &str = "PINFOLD_ESCAPES_WAY";
 
 /// An id that no account of any machine needs to have.
 const ORDINARY: u32 = 54321;
@@ -32,31 +40,60 @@ const ORDINARY: u32 = 54321;
 /// The two halves measure time and memory, so they do not run at the same time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Another test runs this whole binary again as an ordinary user; the table does that by itself.
+fn is_a_second_time() -> bool {
+    std::env::var_os("PINFOLD_TEST_ORDINARY").is_some()
+}
+
 #[test]
 fn attacks_are_held_for_root() {
-    if !rustix::process::geteuid().is_root() {
-        let required = std::env::var("PINFOLD_TEST_REQUIRE").is_ok_and(|what| what == "all");
-        assert!(!required, "the escape suite for root has to be run as root");
-        eprintln!("SKIPPED: the escape suite for root, because this is not root");
+    if is_a_second_time() {
         return;
     }
-    run_table("root");
+    if !rustix::process::geteuid().is_root() {
+        crate::ground::skip("the escape suite's half for root needs root");
+        return;
+    }
+    run_table("root", "");
+}
+
+#[test]
+fn attacks_are_held_for_root_without_control_groups() {
+    if is_a_second_time() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    run_table("root", "watch");
+}
+
+#[test]
+fn attacks_are_held_through_bubblewrap() {
+    if is_a_second_time() {
+        return;
+    }
+    if !Path::new("/usr/bin/bwrap").exists() {
+        crate::ground::skip("bubblewrap is not installed");
+        return;
+    }
+    run_table("ordinary", "bubblewrap");
 }
 
 #[test]
 fn attacks_are_held_for_an_ordinary_user() {
-    run_table("ordinary");
+    if is_a_second_time() {
+        return;
+    }
+    run_table("ordinary", "");
 }
 
 /// Runs the table in a copy of this binary, as the user that is asked for.
-fn run_table(user: &str) {
+fn run_table(user: &str, way: &str) {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let directory = tempfile::TempDir::with_prefix_in("escapes-binary-", "/var/tmp").unwrap();
     let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(directory.path(), everyone).unwrap();
     let copy = directory.path().join("it");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    let mut command = table_command(&copy, user);
+    let mut command = table_command(&copy, user, way);
     if user == "ordinary" && rustix::process::geteuid().is_root() {
         command.uid(ORDINARY).gid(ORDINARY);
     }
@@ -67,11 +104,12 @@ fn run_table(user: &str) {
     assert!(output.status.success(), "the escape suite failed as {user}; see above");
 }
 
-fn table_command(copy: &Path, user: &str) -> Command {
+fn table_command(copy: &Path, user: &str, way: &str) -> Command {
     let mut command = Command::new(copy);
     command
         .args(["--ignored", "--exact", "escapes::table", "--nocapture", "--test-threads=1"])
         .env(AS, user)
+        .env(WAY, way)
         .env_remove("TMPDIR")
         .current_dir("/");
     command
@@ -98,5 +136,25 @@ fn table() {
     });
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(8).enable_all().build().unwrap();
-    runtime.block_on(run::all(rows));
+    let mut options = Options::default();
+    let weaker = match std::env::var(WAY).as_deref() {
+        Ok("bubblewrap") => Some(Weaker::ThroughBubblewrap),
+        Ok("watch") => Some(Weaker::WithoutControlGroups),
+        _ => None,
+    };
+    options.way = (weaker == Some(Weaker::ThroughBubblewrap)).then_some(Way::Bubblewrap);
+    options.without_cgroups = weaker == Some(Weaker::WithoutControlGroups);
+    if let Some(weaker) = weaker {
+        rows.retain(|row| match row.weaker {
+            Some((way, reason)) if way == weaker => {
+                eprintln!("weaker  {} {}: {reason}", row.id, row.name);
+                false
+            }
+            _ => true,
+        });
+        for row in &mut rows {
+            row.unproven = Some("seen with the best way");
+        }
+    }
+    runtime.block_on(run::all(rows, options));
 }

@@ -12,7 +12,7 @@ use sandbox::LeftOut::{
 };
 use sandbox::Output;
 
-use super::row::{Row, Who, row};
+use super::row::{Row, Weaker, Who, row};
 
 const PROCESSES: &[LeftOut] = &[CgroupPids, Rlimits, Watch];
 const MEMORY: &[LeftOut] = &[CgroupMemory, Rlimits, Watch, TmpLimits];
@@ -175,7 +175,7 @@ fn memory() -> Vec<Row> {
             "decompression bomb",
             r#"
 import zlib
-packer = zlib.compressobj(9)
+packer = zlib.compressobj(1)
 bomb = b"".join(packer.compress(bytes(MEGABYTE)) for _ in range(ENOUGH)) + packer.flush()
 kept = zlib.decompress(bomb)
 "#,
@@ -318,7 +318,10 @@ time.sleep(0.5)
             spec.limits.open_files = 4096;
             spec.limits.memory = 32 << 20;
         })
-        // Without control groups the kernel itself keeps a user to 64 MB of these.
+        .weaker(
+            Weaker::WithoutControlGroups,
+            "only the kernel's own bound of 64 MB for each user holds",
+        )
         .who(Who::Root),
         hog(
             "S4",
@@ -532,16 +535,15 @@ fn time() -> Vec<Row> {
             .loosen(|spec, _| spec.limits.wall = Duration::from_secs(5))
             .ends(&[TimedOut])
             .within(Duration::from_millis(1100))
-            .alone()
     };
     let later = "signal.alarm(0)\nescaped('was still there after the limit')";
     vec![
-        endless("S10", "spin", "end = time.time() + 1.2\nwhile time.time() < end: pass\nescaped('spun on')"),
+        endless("S10", "spin", "end = time.time() + 1.2\nwhile time.time() < end: pass\nescaped('spun on')").alone(),
         endless(
             "S10",
             "spin in C that holds the interpreter",
             "import re\nend = time.time() + 1.2\nwhile time.time() < end:\n    re.match(r'(a+)+$', 'a' * 22 + 'b')\nescaped('spun on')",
-        ),
+        ).alone(),
         endless("S22", "sleep", "time.sleep(1.2)\nescaped('slept on')"),
         endless(
             "S24",
@@ -624,6 +626,7 @@ nothing("used", share)
         .shape(|spec, _| spec.limits.cpu_percent = Some(5))
         .loosen(|spec, _| spec.limits.cpu_percent = None)
         .who(Who::Root)
+        .weaker(Weaker::WithoutControlGroups, "only a control group bounds processor time")
         .nothing()
         .alone(),
     ]
@@ -686,6 +689,7 @@ escaped('reached 12 MB')
             "for number in range(800):\n    open(f'/tmp/{number}', 'w').close()\nescaped('made 800')",
         )
         .shape(|spec, _| spec.limits.tmp_inodes = 500)
+        .weaker(Weaker::ThroughBubblewrap, "bubblewrap has no option for the number of files")
         .refused(&["ENOSPC"]),
         row(
             "S13",
@@ -694,6 +698,7 @@ escaped('reached 12 MB')
             "for number in range(300):\n    os.mkdir(f'/tmp/d{number}')\n    os.symlink('x', f'/tmp/l{number}')\n    os.mkfifo(f'/tmp/f{number}')\nescaped('made 900')",
         )
         .shape(|spec, _| spec.limits.tmp_inodes = 500)
+        .weaker(Weaker::ThroughBubblewrap, "bubblewrap has no option for the number of files")
         .refused(&["ENOSPC"]),
         row(
             "S13",
@@ -704,7 +709,7 @@ made = 0
 for place in ("/dev/shm", "/dev/mqueue", "/run", "/var/tmp", "/dev", "/"):
     try:
         for number in range(800):
-            os.close(os.open(f"{place}/e{number}", os.O_CREAT | os.O_WRONLY))
+            os.close(os.open(f"{place}/e-{place.count('/')}-{len(place)}-{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
             made += 1
     except OSError:
         pass
@@ -714,6 +719,7 @@ nothing("made", made)
 "#,
         )
         .shape(|spec, _| spec.limits.tmp_inodes = 500)
+        .weaker(Weaker::ThroughBubblewrap, "bubblewrap has no option for the number of files")
         .nothing(),
     ]
 }

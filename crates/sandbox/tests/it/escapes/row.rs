@@ -19,6 +19,13 @@ impl Who {
     }
 }
 
+/// A way in which fewer rows hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Weaker {
+    WithoutControlGroups,
+    ThroughBubblewrap,
+}
+
 /// How it is seen that the attack succeeds while its layers are left out.
 #[derive(Clone, Copy)]
 pub(super) enum Success {
@@ -72,6 +79,8 @@ pub(super) struct Row {
     pub(super) unproven: Option<&'static str>,
     /// An error instead of a run is as good an answer.
     pub(super) may_be_refused_at_start: bool,
+    /// Why this does not hold in the weaker ways, which say so themselves.
+    pub(super) weaker: Option<(Weaker, &'static str)>,
     /// Another run of the same sandbox stands by as a victim.
     pub(super) victim: bool,
     /// Measures resources: runs alone, and another run must be answered meanwhile.
@@ -103,6 +112,7 @@ pub(super) fn row(
         never_ended: None,
         unproven: None,
         may_be_refused_at_start: false,
+        weaker: None,
         victim: false,
         alone: false,
         growth: None,
@@ -188,6 +198,11 @@ impl Row {
 
     pub(super) fn may_be_refused_at_start(mut self) -> Self {
         self.may_be_refused_at_start = true;
+        self
+    }
+
+    pub(super) fn weaker(mut self, way: Weaker, reason: &'static str) -> Self {
+        self.weaker = Some((way, reason));
         self
     }
 

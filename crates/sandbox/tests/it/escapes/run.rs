@@ -21,15 +21,26 @@ struct Outcome {
     proven: bool,
     fault: Option<String>,
     said: String,
+    took: Duration,
 }
 
-pub(super) async fn all(rows: Vec<Row>) {
+pub(super) async fn all(rows: Vec<Row>, options: Options) {
     careless_descriptor();
     let start = Instant::now();
-    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let sandbox = Sandbox::start(options).await.unwrap();
     eprintln!("level: {:?}", sandbox.level());
-    for _ in 0..AT_A_TIME {
-        assert_eq!(trivial(&sandbox).await, None);
+    // As many cells at once as there will be, so that what the sandbox keeps for later is there.
+    let mut first = JoinSet::new();
+    for _ in 0..3 * AT_A_TIME {
+        let sandbox = sandbox.clone();
+        first.spawn(async move {
+            let mut spec = Spec::new("/bin/sleep");
+            spec.args = vec!["0.3".into()];
+            finish(&sandbox, spec).await.map(|ended| ended.ending)
+        });
+    }
+    while let Some(ending) = first.join_next().await {
+        assert_eq!(ending.unwrap(), Ok(Ending::Exited(0)));
     }
     let before = Residue::look();
     let (alone, together): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.alone);
@@ -59,7 +70,8 @@ pub(super) async fn all(rows: Vec<Row>) {
         };
         faults += usize::from(outcome.fault.is_some());
         let detail = outcome.fault.as_deref().unwrap_or(&outcome.said);
-        eprintln!("{state:8}{}: {detail}", outcome.title);
+        let milliseconds = outcome.took.as_millis();
+        eprintln!("{state:8}{}: {detail} ({milliseconds} ms)", outcome.title);
     }
     let proven = outcomes.iter().filter(|outcome| outcome.proven).count();
     eprintln!(
@@ -83,6 +95,7 @@ pub(super) async fn all(rows: Vec<Row>) {
 
 async fn one(sandbox: Sandbox, row: Row) -> Outcome {
     let title = format!("{} {}", row.id, row.name);
+    let start = Instant::now();
     let (proven, first) = match row.unproven {
         Some(reason) => (false, Ok(reason.to_owned())),
         None => {
@@ -98,7 +111,7 @@ async fn one(sandbox: Sandbox, row: Row) -> Outcome {
         }
         (Ok(first), Ok(said)) => (None, format!("{said}; without its layers: {first}")),
     };
-    Outcome { title, proven, fault, said }
+    Outcome { title, proven, fault, said, took: start.elapsed() }
 }
 
 /// The attack must succeed here.
