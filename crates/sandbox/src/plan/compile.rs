@@ -147,11 +147,15 @@ impl Compiled {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
         let left_out = self.plan.left_out;
-        let without: Vec<_> =
-            [(Skip::CgroupMemory, Controller::Memory), (Skip::CgroupPids, Controller::Processes)]
-                .into_iter()
-                .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
-                .collect();
+        let layers = [
+            (Skip::CgroupMemory, Controller::Memory),
+            (Skip::CgroupPids, Controller::Processes),
+            (Skip::CgroupCpu, Controller::Cpu),
+        ];
+        let without: Vec<_> = layers
+            .into_iter()
+            .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
+            .collect();
         let group = cgroups.group(&self.limits, &without).map_err(lost)?;
         for file in group.files().map_err(lost)? {
             self.plan.cgroup_files.push(self.fds.len() as u16);
@@ -177,7 +181,7 @@ impl Compiled {
                 processes: if processes { u32::MAX } else { self.limits.processes },
             });
         }
-        self.plan.rlimits.extend(rlimits_beside(&self.limits, memory, processes));
+        self.plan.rlimits.extend(rlimits_beside(&self.limits, way, memory, processes));
         self.plan.seccomp = crate::seccomp::program(!memory);
         Ok(())
     }
@@ -320,8 +324,15 @@ fn rlimits(limits: &Limits) -> Vec<(u32, u64, u64)> {
 
 /// Limits that depend on what control groups hold. Beside them the number of processes has room, so
 /// that it is the group that refuses, and says so.
-fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u64, u64)> {
-    let most = u64::from(limits.processes) + if processes { 16 } else { 0 };
+fn rlimits_beside(
+    limits: &Limits,
+    way: Way,
+    memory: bool,
+    processes: bool,
+) -> Vec<(u32, u64, u64)> {
+    // Behind bubblewrap the cell's first process has the program's own id and counts too.
+    let most = u64::from(limits.processes)
+        + if processes { 16 } else { u64::from(way == Way::Bubblewrap) };
     let mut beside = vec![(libc::RLIMIT_NPROC, most, most)];
     if !memory {
         // Of one process's own memory; address space is no measure of use.

@@ -100,6 +100,7 @@ pub(crate) enum Skip {
     OutputCap,
     TmpLimits,
     Watch,
+    CgroupCpu,
 }
 
 impl Plan {
