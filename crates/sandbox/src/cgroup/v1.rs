@@ -29,7 +29,7 @@ pub(crate) struct Hierarchies {
 pub(crate) struct Set {
     groups: Vec<(Controller, PathBuf)>,
     /// The files into which a process writes itself.
-    files: Vec<OwnedFd>,
+    files: Vec<(Controller, OwnedFd)>,
     /// Controllers that bound this run.
     bound: Vec<Controller>,
     /// The limits that are set: memory, processes, CPU, for these controllers.
@@ -37,6 +37,8 @@ pub(crate) struct Set {
     /// Counts before this run.
     killed_before: u64,
     refused_before: u64,
+    /// Whether they are those after the last run.
+    judged: bool,
 }
 
 impl Hierarchies {
@@ -81,19 +83,15 @@ impl Hierarchies {
     /// A set from the pool or a new one, with its limits set.
     pub(super) fn take(&self, limits: &Limits, without: &[Controller]) -> io::Result<Set> {
         let pooled = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut set = match pooled {
-            Some(set) => set,
-            None => self.make()?,
-        };
-        set.bound = Controller::ALL
-            .into_iter()
-            .filter(|controller| !without.contains(controller))
-            .collect();
-        let wanted = (limits.memory, limits.processes, limits.cpu_percent, set.bound.clone());
-        if set.applied.as_ref() != Some(&wanted) {
-            set.limit(limits)?;
-            set.applied = Some(wanted);
+        if let Some(mut set) = pooled {
+            match set.assign(limits, without) {
+                Ok(()) => return Ok(set),
+                // What the last run left is more than the new limit and cannot be given up.
+                Err(_) => set.groups.iter().for_each(|(_, group)| names::remove_tree(group)),
+            }
         }
+        let mut set = self.make()?;
+        set.assign(limits, without)?;
         Ok(set)
     }
 
@@ -103,21 +101,32 @@ impl Hierarchies {
         for (controller, parent) in &self.parents {
             let group = parent.join(number.to_string());
             std::fs::create_dir(&group)?;
-            files.push(open(&group.join("cgroup.procs"), 0)?);
+            files.push((*controller, open(&group.join("cgroup.procs"), 0)?));
             groups.push((*controller, group));
         }
         let bound = Vec::new();
-        Ok(Set { groups, files, bound, applied: None, killed_before: 0, refused_before: 0 })
+        Ok(Set {
+            groups,
+            files,
+            bound,
+            applied: None,
+            killed_before: 0,
+            refused_before: 0,
+            judged: true,
+        })
     }
 
     /// Takes a set back after its run. One that still holds a process is not used again.
-    pub(super) fn give_back(&self, set: Set) {
+    pub(super) fn give_back(&self, mut set: Set) {
         let is_empty = set.groups.iter().all(|(_, group)| {
             std::fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
         });
         if !is_empty {
             set.groups.iter().for_each(|(_, group)| names::remove_tree(group));
             return;
+        }
+        if !set.judged {
+            set.judge(&mut Verdict::default());
         }
         if let Some(memory) = set.directory(Controller::Memory) {
             // What the last run left in the page cache must not count against the next.
@@ -161,6 +170,21 @@ impl Set {
         self.directory(controller).filter(|_| self.bound.contains(&controller))
     }
 
+    /// Sets the limits of the next run.
+    fn assign(&mut self, limits: &Limits, without: &[Controller]) -> io::Result<()> {
+        self.judged = false;
+        self.bound = Controller::ALL
+            .into_iter()
+            .filter(|controller| !without.contains(controller))
+            .collect();
+        let wanted = (limits.memory, limits.processes, limits.cpu_percent, self.bound.clone());
+        if self.applied.as_ref() != Some(&wanted) {
+            self.limit(limits)?;
+            self.applied = Some(wanted);
+        }
+        Ok(())
+    }
+
     fn limit(&self, limits: &Limits) -> io::Result<()> {
         if let Some(memory) = self.directory(Controller::Memory) {
             let with_swap = memory.join(MEMORY_AND_SWAP).exists();
@@ -197,7 +221,13 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.files.iter().map(OwnedFd::try_clone).collect()
+        // Each entry costs, and where nothing is bounded there is no need to enter.
+        let unbounded = self.applied.as_ref().is_none_or(|(_, _, cpu, _)| cpu.is_none());
+        let enters = |controller| {
+            self.bound.contains(&controller) && !(unbounded && controller == Controller::Cpu)
+        };
+        let files = self.files.iter().filter(|(controller, _)| enters(*controller));
+        files.map(|(_, file)| file.try_clone()).collect()
     }
 
     fn killed(&self) -> u64 {
@@ -214,6 +244,7 @@ impl Set {
         let (killed, refused) = (self.killed(), self.refused());
         verdict.memory_met |= killed > self.killed_before;
         verdict.processes_met |= refused > self.refused_before;
+        self.judged = true;
         (self.killed_before, self.refused_before) = (killed, refused);
         if let Some(memory) = self.directory(Controller::Memory) {
             verdict.peak_memory = read_number(memory, "memory.max_usage_in_bytes");
