@@ -294,6 +294,8 @@ async fn a_revision_is_chosen_from_those_that_the_server_names() {
 async fn what_cannot_be_started_says_what_to_do() {
     let error = refused(&stdio("no-such-mcp-server", &[])).await;
     assert!(error.contains("`no-such-mcp-server`") && error.contains("install it"), "{error}");
+    let error = refused(&stdio("npx -y some-server", &[])).await;
+    assert!(error.contains("`args`"), "{error}");
     let error = refused(&stdio("/no/such/server", &[])).await;
     assert!(error.contains("there is no such file"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
