@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// For everything that should take a moment.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(40);
 
 /// A connection and what its server says on its own.
 pub(crate) struct Connected {
