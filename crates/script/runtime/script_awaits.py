@@ -16,9 +16,10 @@ imports from its workspace.
 
 import ast
 import functools
-import sys
 import threading
 import weakref
+
+import script_channel
 
 # What takes awaitables: of asyncio, and as a method of whatever (a loop, a task group).
 _TAKERS = frozenset("gather create_task ensure_future wait_for shield wait as_completed run".split())
@@ -157,7 +158,7 @@ def _in_thread(loop, work):
 
     def give_up(outcome):
         if outcome.cancelled() and thread.is_alive():
-            sys.modules["agent_tools"]._give_up_of(thread.ident)
+            script_channel.give_up_of(thread.ident)
 
     outcome.add_done_callback(give_up)
     return outcome
