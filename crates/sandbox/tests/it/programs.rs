@@ -1,6 +1,7 @@
 //! Real interpreters work as they are: Python with its modules, Node, one under a home directory.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use sandbox::{Access, Ending, Mount, Source, program_prefixes};
 
@@ -55,27 +56,68 @@ async fn node_works() {
     assert_eq!(ended.ending, Ending::Exited(0));
 }
 
-/// The home directories of this machine's users are searched for a pyenv; any will do.
+/// An interpreter as pyenv lays it out, below a directory that is somebody's home.
+fn interpreter_at(home: &Path) -> PathBuf {
+    let real = Path::new("/usr/bin/python3").canonicalize().unwrap();
+    let name = real.file_name().unwrap().to_str().unwrap();
+    let prefix = home.join(".pyenv/versions/3");
+    std::fs::create_dir_all(prefix.join("bin")).unwrap();
+    std::fs::create_dir_all(prefix.join("lib")).unwrap();
+    std::fs::copy(&real, prefix.join("bin").join(name)).unwrap();
+    let library = format!("/usr/lib/{name}");
+    let copied = Command::new("/bin/cp").args(["-r", &library]).arg(prefix.join("lib")).status();
+    assert!(copied.unwrap().success());
+    prefix.join("bin").join(name)
+}
+
 #[tokio::test]
 async fn an_interpreter_under_a_home_directory_shows_nothing_else_of_it() {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let versions = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
-    let interpreter = versions
-        .map(|entry| entry.path().join("bin/python3"))
-        .find(|path| path.exists() && !path.to_string_lossy().contains("/3.6"));
-    let Some(interpreter) = interpreter else {
-        return skip("there is no pyenv in this user's home directory");
-    };
     let sandbox = sandbox().await;
+    let place = tempfile::tempdir().unwrap();
+    let home = place.path().canonicalize().unwrap();
+    std::fs::create_dir(home.join("secrets")).unwrap();
+    let interpreter = interpreter_at(&home);
     let script = format!(
-        "import json, sys, os; print(os.listdir({home:?}), os.listdir({:?})); import ssl, sqlite3",
-        home.join(".pyenv/versions")
+        "import sys, os, json, sqlite3; print(os.listdir({home:?}), os.listdir({:?})); print(sys.prefix)",
+        home.join(".pyenv")
     );
-    let interpreter = interpreter.canonicalize().unwrap();
     let mut spec = program(interpreter.to_str().unwrap(), &["-I", "-c", &script]);
     spec.mounts = prefixes(&interpreter);
     let ended = run(&sandbox, spec).await;
-    let version = interpreter.ancestors().nth(2).unwrap().file_name().unwrap().to_string_lossy();
-    let expected = format!("['.pyenv'] ['{version}']\n");
+    let expected = format!("['.pyenv'] ['versions']\n{}/.pyenv/versions/3\n", home.display());
     assert_eq!(text(&ended.stdout.head), expected, "{}", text(&ended.stderr.head));
+
+    let environment = home.join("work/venv");
+    std::fs::create_dir_all(environment.join("bin")).unwrap();
+    let base = interpreter.parent().unwrap();
+    std::fs::write(environment.join("pyvenv.cfg"), format!("home = {}\n", base.display())).unwrap();
+    let python = environment.join("bin/python3");
+    std::os::unix::fs::symlink(&interpreter, &python).unwrap();
+    let mut spec = program(python.to_str().unwrap(), &["-I", "-c", &script]);
+    spec.mounts = prefixes(&python);
+    let ended = run(&sandbox, spec).await;
+    let said = text(&ended.stdout.head);
+    let prefix = format!("\n{}\n", environment.display());
+    assert!(said.ends_with(&prefix), "{said}{}", text(&ended.stderr.head));
+    assert!(said.contains("'work'") && !said.contains("secrets"), "{said}");
+}
+
+/// `PINFOLD_TEST_NUMPY` names an interpreter that has both; else the system's, if it has.
+#[tokio::test]
+async fn numpy_and_pandas_compute_under_a_limit() {
+    let interpreter = std::env::var_os("PINFOLD_TEST_NUMPY").unwrap_or("/usr/bin/python3".into());
+    let has = Command::new(&interpreter).args(["-c", "import numpy, pandas"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        return skip("no interpreter has numpy and pandas (see PINFOLD_TEST_NUMPY)");
+    }
+    let sandbox = sandbox().await;
+    let script = "import numpy as np, pandas as pd
+x = np.random.rand(400, 400)
+print(pd.DataFrame(x @ x).shape, pd.Series([1, 2, 3]).mean())";
+    let interpreter = PathBuf::from(interpreter);
+    let mut spec = program(interpreter.to_str().unwrap(), &["-c", script]);
+    spec.mounts = prefixes(&interpreter);
+    spec.limits.memory = 512 << 20;
+    let ended = run(&sandbox, spec).await;
+    assert_eq!(text(&ended.stdout.head), "(400, 400) 2.0\n", "{}", text(&ended.stderr.head));
 }

@@ -1,7 +1,7 @@
 //! Nothing is left: not after many runs, not at once, not after the owner was killed.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -137,6 +137,54 @@ async fn many_runs_in_their_own_process() {
 }
 
 #[tokio::test]
+async fn a_forgotten_run_ends_and_a_dead_keeper_is_replaced() {
+    if std::env::var_os(OWNER).is_none_or(|value| value != "keeper") {
+        let output = Command::new("/proc/self/exe")
+            .args([
+                "residue::a_forgotten_run_ends_and_a_dead_keeper_is_replaced",
+                "--exact",
+                "--nocapture",
+            ])
+            .env(OWNER, "keeper")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        return;
+    }
+    let sandbox = sandbox().await;
+    let seconds = (6_000_000 + std::process::id()).to_string();
+    let needle = format!("sleep {seconds}");
+    let left = || processes().values().filter(|line| **line == format!("{needle} ")).count();
+    let other = sandbox.clone();
+    // A runtime that ends with a program still running: nobody is left to end it in time.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let running = runtime.block_on(async {
+            other.spawn(shell(&format!("exec sleep {seconds}"))).await.unwrap()
+        });
+        std::mem::forget(running);
+        runtime.shutdown_background();
+    })
+    .join()
+    .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while left() > 0 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(left(), 0);
+
+    let keeper = processes()
+        .into_iter()
+        .find(|(pid, line)| line.starts_with("pinfold-keeper") && descendants().contains(pid));
+    let (pid, _) = keeper.unwrap();
+    assert!(Command::new("/bin/kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let error = sandbox.spawn(shell("true")).await.unwrap_err();
+    assert!(matches!(error, sandbox::Error::KeeperLost(_)), "{error:?}");
+    assert_eq!(run(&sandbox, shell("exit 4")).await.ending, Ending::Exited(4));
+}
+
+#[tokio::test]
 async fn a_killed_owner_leaves_no_process_and_no_group() {
     if std::env::var_os(OWNER).is_some_and(|value| value == "killed") {
         let sandbox = sandbox().await;
@@ -144,7 +192,7 @@ async fn a_killed_owner_leaves_no_process_and_no_group() {
         let script = format!("trap '' TERM HUP; (setsid sleep {seconds} &) ; sleep {seconds}");
         let mut running = sandbox.spawn(shell(&script)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
-        println!("ready");
+        std::io::stdout().write_all(b"ready\n").unwrap();
         running.wait().await;
         return;
     }
