@@ -50,7 +50,7 @@ def call(tool, args=None):
 
     Returns its structured result if it gives one, else its text. A result that holds more than
     text (an image, a resource) and no structured part is a dict of `text` and `content`, all
-    parts as the tool sent them. Raises ToolError.
+    parts as the tool sent them; `call_raw` has them for every result. Raises ToolError.
     """
     return _value(tool, _exchange_one(tool, _request(tool, args, None)))
 
