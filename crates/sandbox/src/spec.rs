@@ -170,4 +170,6 @@ pub enum LeftOut {
     TmpLimits,
     /// Where no cgroup can be had: the tree is not watched.
     Watch,
+    /// No share of CPU bound by a cgroup.
+    CgroupCpu,
 }

@@ -70,6 +70,7 @@ pub(crate) const PROC_MASKED: &[&str] = &[
     "acpi",
     "cmdline",
     "config.gz",
+    "interrupts",
     "kallsyms",
     "kcore",
     "key-users",

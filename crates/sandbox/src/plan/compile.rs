@@ -147,11 +147,15 @@ impl Compiled {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
         let left_out = self.plan.left_out;
-        let without: Vec<_> =
-            [(Skip::CgroupMemory, Controller::Memory), (Skip::CgroupPids, Controller::Processes)]
-                .into_iter()
-                .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
-                .collect();
+        let layers = [
+            (Skip::CgroupMemory, Controller::Memory),
+            (Skip::CgroupPids, Controller::Processes),
+            (Skip::CgroupCpu, Controller::Cpu),
+        ];
+        let without: Vec<_> = layers
+            .into_iter()
+            .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
+            .collect();
         let group = cgroups.group(&self.limits, &without).map_err(lost)?;
         for file in group.files().map_err(lost)? {
             self.plan.cgroup_files.push(self.fds.len() as u16);
@@ -177,7 +181,7 @@ impl Compiled {
                 processes: if processes { u32::MAX } else { self.limits.processes },
             });
         }
-        self.plan.rlimits.extend(rlimits_beside(&self.limits, memory, processes));
+        self.plan.rlimits.extend(rlimits_beside(&self.limits, way, memory, processes));
         self.plan.seccomp = crate::seccomp::program(!memory);
         Ok(())
     }
@@ -269,8 +273,10 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     }
     let source = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
         .map_err(|error| bad(format!("the source of mount {shown} cannot be named: {error}")))?;
+    let nested = before.iter().any(|earlier| is_below(&target, &earlier.target));
     let bind = Bind {
         fd: 0,
+        in_tmp: target.starts_with(b"/tmp/") && !nested,
         source: without_nul("mount source", source.into_os_string().into_vec())?,
         target,
         directory: identity.is_directory(),
@@ -279,14 +285,16 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     Ok((bind, fd))
 }
 
+fn is_below(path: &[u8], parent: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
+}
+
 /// The mount points that lie in the root itself, not in something mounted before.
 fn places(binds: &[Bind]) -> Vec<Place> {
-    let below = |path: &[u8], parent: &[u8]| {
-        Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
-    };
     let mut places = Vec::new();
     for (position, bind) in binds.iter().enumerate() {
-        let nested = binds[..position].iter().any(|earlier| below(&bind.target, &earlier.target));
+        let nested =
+            binds[..position].iter().any(|earlier| is_below(&bind.target, &earlier.target));
         if !nested && !view::is_provided(&bind.target) {
             places.push(Place { path: bind.target.clone(), directory: bind.directory });
         }
@@ -316,8 +324,15 @@ fn rlimits(limits: &Limits) -> Vec<(u32, u64, u64)> {
 
 /// Limits that depend on what control groups hold. Beside them the number of processes has room, so
 /// that it is the group that refuses, and says so.
-fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u64, u64)> {
-    let most = u64::from(limits.processes) + if processes { 16 } else { 0 };
+fn rlimits_beside(
+    limits: &Limits,
+    way: Way,
+    memory: bool,
+    processes: bool,
+) -> Vec<(u32, u64, u64)> {
+    // Behind bubblewrap the cell's first process has the program's own id and counts too.
+    let most = u64::from(limits.processes)
+        + if processes { 16 } else { u64::from(way == Way::Bubblewrap) };
     let mut beside = vec![(libc::RLIMIT_NPROC, most, most)];
     if !memory {
         // Of one process's own memory; address space is no measure of use.

@@ -120,6 +120,29 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_memfd_secret,
     libc::SYS_openat2,
+    // Its slots are counted over the whole host, and one call can take them all.
+    libc::SYS_io_setup,
+];
+
+/// Commands of `fcntl` by which a reader of a file holds up or observes everybody else who uses it:
+/// a lease (also on a read-only mount, if the file's owner is the program's) and `F_NOTIFY`.
+const HOLDS_UP_OTHERS: &[u32] = &[1024, 1026, 1040];
+
+/// Calls that change how a process is scheduled, and which argument names it.
+const SCHEDULING: &[(libc::c_long, u32)] = &[
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setaffinity, 0),
+];
+
+/// Memory that only a control group can count: files without a name, and two of the kernel's own
+/// stores that have no useful bounds (a set of 32,000 semaphores takes 2 MB).
+const UNCOUNTED: &[libc::c_long] = &[
+    libc::SYS_memfd_create,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_landlock_create_ruleset,
 ];
 
 /// Calls that set a file's mode, and which argument it is. `openat2`, whose mode no filter can see,
@@ -200,7 +223,7 @@ fn rules(watched: bool) -> BTreeMap<u32, Vec<Instruction>> {
     for number in DENIED.iter().chain(DENIED_HERE) {
         rules.insert(*number as u32, vec![answer(NOT_PERMITTED)]);
     }
-    let unseen: &[libc::c_long] = if watched { &[libc::SYS_memfd_create] } else { &[] };
+    let unseen = if watched { UNCOUNTED } else { &[] };
     for number in ABSENT.iter().chain(unseen) {
         rules.insert(*number as u32, vec![answer(NO_CALL)]);
     }
@@ -230,6 +253,40 @@ fn rules(watched: bool) -> BTreeMap<u32, Vec<Instruction>> {
     when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
     process_control.push(answer(ALLOW));
     rules.insert(libc::SYS_prctl as u32, process_control);
+
+    let mut file_control = vec![load(argument(1))];
+    for command in HOLDS_UP_OTHERS {
+        when(&mut file_control, BPF_JEQ, *command, NOT_PERMITTED);
+    }
+    file_control.push(answer(ALLOW));
+    rules.insert(libc::SYS_fcntl as u32, file_control);
+
+    // Limits of another process can be read, not set: an ordinary user's first process of the cell
+    // has the program's own id.
+    let mut limits = vec![load(argument(0))];
+    when(&mut limits, BPF_JEQ, 0, ALLOW);
+    for half in [0, 4] {
+        limits.push(load(argument(2) + half));
+        limits.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, 0));
+        limits.push(answer(NOT_PERMITTED));
+    }
+    limits.push(answer(ALLOW));
+    rules.insert(libc::SYS_prlimit64 as u32, limits);
+
+    // The cell's first process kills what takes too much, so nothing may slow it down. Behind
+    // bubblewrap it has the program's own id.
+    for (call, position) in SCHEDULING {
+        let mut target = vec![load(argument(*position))];
+        when(&mut target, BPF_JEQ, 1, NOT_PERMITTED);
+        target.push(answer(ALLOW));
+        rules.insert(*call as u32, target);
+    }
+    let mut priority = vec![load(argument(0))];
+    when(&mut priority, BPF_JGE, 1, NOT_PERMITTED);
+    priority.push(load(argument(1)));
+    when(&mut priority, BPF_JEQ, 1, NOT_PERMITTED);
+    priority.push(answer(ALLOW));
+    rules.insert(libc::SYS_setpriority as u32, priority);
 
     // Nothing that the program makes carries its owner's rights to whoever executes it: in a
     // workspace that owner is a user of the host.

@@ -3,6 +3,7 @@
 
 mod basics;
 mod bubblewrap;
+mod escapes;
 mod ground;
 mod leave_out;
 mod level;
