@@ -3,7 +3,7 @@
 Scripts are written by models, and models put `await` before anything that looks remote. So:
 
 - `await` is allowed at the top level;
-- `await X` also takes a plain value as X, and gives that value back;
+- `await X` also takes a plain value as X, and gives that value back; so does `async for`;
 - `await call(…)` runs the call in a thread, so that coroutines which are gathered really overlap;
 - a call written straight into the arguments of `asyncio.gather`, `create_task` and the like
   becomes a coroutine, and the functions of asyncio take plain values beside awaitables.
@@ -16,9 +16,10 @@ imports from its workspace.
 
 import ast
 import functools
-import sys
 import threading
 import weakref
+
+import script_channel
 
 # What takes awaitables: of asyncio, and as a method of whatever (a loop, a task group).
 _TAKERS = frozenset("gather create_task ensure_future wait_for shield wait as_completed run".split())
@@ -28,6 +29,7 @@ _PLAIN = (dict, list, tuple, str, bytes, int, float, type(None))
 _THREADS = 16
 _places = weakref.WeakKeyDictionary()  # loop → who may start a thread
 _SETTLE = "__agent_tools_settle__"
+_ITERATE = "__agent_tools_iterate__"
 _LATER = "__agent_tools_later__"
 
 
@@ -54,10 +56,21 @@ class _Awaits(ast.NodeTransformer):
         if self._is_tool_call(node.value):
             node.value = self._later(node.value)
         else:
-            value = self.visit(node.value)
-            name = ast.copy_location(ast.Name(_SETTLE, ast.Load()), value)
-            node.value = ast.copy_location(ast.Call(name, [value], []), value)
+            node.value = self._through(_SETTLE, self.visit(node.value))
         return node
+
+    def visit_AsyncFor(self, node):
+        node.iter = self._through(_ITERATE, node.iter)
+        return self.generic_visit(node)
+
+    def visit_comprehension(self, node):
+        if node.is_async:
+            node.iter = self._through(_ITERATE, node.iter)
+        return self.generic_visit(node)
+
+    def _through(self, function, value):
+        name = ast.copy_location(ast.Name(function, ast.Load()), value)
+        return ast.copy_location(ast.Call(name, [value], []), value)
 
     def visit_Call(self, node):
         if self._takes_awaitables(node.func):
@@ -116,11 +129,21 @@ def _settle(value):
     return _Settled(value) if isinstance(value, _PLAIN) else value
 
 
+def _iterate(values):
+    return _each(values) if isinstance(values, _PLAIN) else values
+
+
+async def _each(values):
+    for value in values:
+        yield value
+
+
 async def _settled(value):
     return value
 
 
 async def _later(function, /, *args, **named):
+    """Runs a call, aside if it is one of ours."""
     if getattr(function, "__module__", None) != "agent_tools":
         return await _settle(function(*args, **named))  # The script gave the name to its own.
     import asyncio
@@ -157,7 +180,7 @@ def _in_thread(loop, work):
 
     def give_up(outcome):
         if outcome.cancelled() and thread.is_alive():
-            sys.modules["agent_tools"]._give_up_of(thread.ident)
+            script_channel.give_up_of(thread.ident)
 
     outcome.add_done_callback(give_up)
     return outcome
@@ -168,6 +191,7 @@ def prepare(code):
     import builtins
 
     setattr(builtins, _SETTLE, _settle)
+    setattr(builtins, _ITERATE, _iterate)
     setattr(builtins, _LATER, _later)
     if "asyncio" not in code:
         return

@@ -35,7 +35,7 @@ def compile_script(code):
 
 def awaits(code):
     """Whether the script may await something."""
-    return "await" in code or "asyncio" in code
+    return "await" in code or "async" in code
 
 
 def parse(code):

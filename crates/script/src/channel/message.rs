@@ -10,6 +10,8 @@ const DEEPEST: usize = 100;
 /// Tool names are at most 128 characters, and come with a server's name.
 const LONGEST_NAME: usize = 300;
 
+/// What a script says of its end, in bytes; the runner sends 4,000 characters at most.
+const LONGEST_TRACEBACK: usize = 20_000;
 /// Calls given up at once: more than a batch of `call_many`.
 const MOST_GIVEN_UP: usize = 64;
 
@@ -64,6 +66,14 @@ pub(crate) struct EndReport {
     /// Whether it was a `MemoryError`.
     #[serde(default)]
     pub(crate) memory: bool,
+}
+
+impl EndReport {
+    /// Within what the runner itself keeps to.
+    pub(super) fn shortened(mut self) -> Self {
+        self.traceback.truncate(self.traceback.floor_char_boundary(LONGEST_TRACEBACK));
+        self
+    }
 }
 
 #[derive(Deserialize)]

@@ -193,7 +193,7 @@ impl Incoming {
                 Line::TooLong(beginning) => message::too_long(&beginning, LONGEST_LINE),
             };
             match message {
-                Message::End(end) => self.end = Some(end),
+                Message::End(end) => self.end = Some(end.shortened()),
                 Message::Unreadable => {
                     self.unreadable += 1;
                     if self.unreadable > PATIENCE {
