@@ -354,3 +354,33 @@ async fn awaited_and_failing_helpers_keep_the_account_first() {
     assert!(first.starts_with("failed") && first.contains(" · 1 call, 0 failed · "), "{first}");
     assert!(said.text.contains("gave up"), "{}", said.text);
 }
+
+/// The example in the description of `run_script`, with the name of a tool that is there.
+#[tokio::test]
+async fn the_example_that_models_are_given_works() {
+    let ground = Ground::new().await;
+    let listed = ground.gateway.tools(&ground.session);
+    let run_script = listed.iter().find(|tool| tool.name == "run_script").unwrap();
+    let definition: serde_json::Value = serde_json::from_str(run_script.definition.get()).unwrap();
+    let description = definition["description"].as_str().unwrap();
+    let example: String = description
+        .lines()
+        .skip_while(|line| !line.starts_with("from agent_tools import"))
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.replace("server__tool", "fleet__count") + "\n")
+        .collect();
+    let count = crate::ground::tool(
+        "count",
+        json!({
+            "annotations": {"readOnlyHint": true},
+            "inputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}},
+        }),
+    );
+    ground.fleet.now(vec![count], gateway::sources::State::Ready);
+    let arguments = json!({"code": example, "description": "the example"});
+    let said = done(ground.call("run_script", arguments).await);
+    assert!(said.text.starts_with("ok · 500 calls, 0 failed"), "{example}{}", said.text);
+    assert!(said.text.ends_with("\n500"), "{}", said.text);
+    let names = "call, call_many, call_raw, progress, ToolError";
+    assert!(example.contains(names), "{example}");
+}
