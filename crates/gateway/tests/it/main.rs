@@ -9,6 +9,7 @@ mod answers;
 mod approvals;
 mod crash;
 mod names;
+mod postgres;
 mod records;
 mod table;
 mod workspaces;
