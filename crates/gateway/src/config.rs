@@ -1,0 +1,279 @@
+//! The settings of this crate, as they stand in the configuration file.
+//!
+//! Unknown keys are errors and every default stands here. Nothing is read from files or the
+//! environment in this module: whoever has the text expands `${ENV}` and gives the values in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::policy::{ApprovalRule, Effect, PermissionMode};
+
+/// Tools that a rule under `permissions` can be about.
+const BUILT_IN: [&str; 6] = ["Bash", "Read", "Write", "Edit", "Grep", "Glob"];
+
+/// One of the user's MCP servers: a program (`command`) or an address (`url`).
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// Program that speaks MCP over its standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables added to its small environment; may hold secrets.
+    pub env: BTreeMap<String, String>,
+    /// Its current directory.
+    pub cwd: Option<PathBuf>,
+    /// Address of a streamable HTTP server.
+    pub url: Option<String>,
+    /// Headers sent with every request; may hold secrets.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// Where the server is, or what is wrong with its entry.
+    pub fn endpoint(&self) -> Result<mcp::Endpoint, String> {
+        match (&self.command, &self.url) {
+            (Some(_), Some(_)) => Err("give either `command` or `url`, not both".to_owned()),
+            (None, None) => Err("give `command` (a program) or `url` (an address)".to_owned()),
+            (Some(command), None) if command.trim().is_empty() => {
+                Err("`command` is empty: give the program to start".to_owned())
+            }
+            (Some(command), None) => {
+                if !self.headers.is_empty() {
+                    return Err("`headers` go with `url`; for a program use `env`".to_owned());
+                }
+                Ok(mcp::Endpoint::Stdio {
+                    command: command.clone(),
+                    args: self.args.clone(),
+                    env: self.env.clone(),
+                    cwd: self.cwd.clone(),
+                })
+            }
+            (None, Some(url)) => {
+                if !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some() {
+                    return Err("`args`, `env` and `cwd` go with `command`, not with `url`".into());
+                }
+                if !url.starts_with("http://") && !url.starts_with("https://") {
+                    return Err("`url` must start with http:// or https://".to_owned());
+                }
+                Ok(mcp::Endpoint::Http { url: url.clone(), headers: self.headers.clone() })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("command", &self.command)
+            .field("url", &self.url.as_ref().map(|_| "…"))
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one kind of user gets: which servers, under which rules, in which workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    /// Names of the servers whose tools are offered; none by default.
+    pub servers: Vec<String>,
+    /// What happens to tools that change something; `ask` by default.
+    pub permission_mode: PermissionMode,
+    /// Where scripts and commands work.
+    pub workspace: Workspace,
+    /// Whether the six workspace tools are offered; true by default.
+    pub built_in_tools: bool,
+    /// Switches.
+    pub features: Features,
+    /// What is known of single tools better than their servers say, by the tool's full name.
+    pub tools: BTreeMap<String, ToolRule>,
+    /// Rules about the arguments of built-in tools.
+    pub permissions: Permissions,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            permission_mode: PermissionMode::Ask,
+            workspace: Workspace::default(),
+            built_in_tools: true,
+            features: Features::default(),
+            tools: BTreeMap::new(),
+            permissions: Permissions::default(),
+        }
+    }
+}
+
+impl Profile {
+    /// Says what in the profile would silently have no effect, or what contradicts itself.
+    pub fn validate(&self) -> Result<(), String> {
+        for (list, rules) in [
+            ("deny", &self.permissions.deny),
+            ("ask", &self.permissions.ask),
+            ("allow", &self.permissions.allow),
+        ] {
+            for rule in rules {
+                let tool = rule.split('(').next().unwrap_or_default();
+                if !BUILT_IN.contains(&tool) {
+                    return Err(format!(
+                        "permissions.{list}: {rule:?} is not about a built-in tool ({}); for a \
+                         server's tool write tools.\"{tool}\" = {{ approval = \"off\" }}",
+                        BUILT_IN.join(", ")
+                    ));
+                }
+            }
+        }
+        for (name, rule) in &self.tools {
+            if rule.effect.is_none() && rule.approval.is_none() {
+                return Err(format!("tools.{name:?}: give `effect` or `approval`, or both"));
+            }
+            if rule.effect == Some(Effect::Destructive)
+                && matches!(rule.approval, Some(ApprovalRule::Direct | ApprovalRule::Mode))
+            {
+                return Err(format!(
+                    "tools.{name:?}: a destructive tool is always asked about; to have it run \
+                     without a question say effect = \"write\""
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where scripts and commands of a profile work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Workspace {
+    /// Which backend; `sandbox` by default.
+    pub backend: Backend,
+    /// An existing folder to work in; without it each session has its own below `data_dir`.
+    pub path: Option<PathBuf>,
+}
+
+/// A kind of workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backend {
+    /// Files of this host, worked on from inside the sandbox.
+    #[default]
+    Sandbox,
+    /// Files of this host, worked on directly.
+    Local,
+    /// A Docker container.
+    Docker,
+    /// An E2B sandbox.
+    E2b,
+    /// A Daytona sandbox.
+    Daytona,
+}
+
+/// Switches of a profile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Features {
+    /// Whether `execute_script` is offered; false by default.
+    pub enable_script_execution: bool,
+}
+
+/// What is known of one tool better than its server says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ToolRule {
+    /// What it does to the world; from the annotations if absent.
+    pub effect: Option<Effect>,
+    /// When a person is asked; follows from the effect if absent.
+    pub approval: Option<ApprovalRule>,
+}
+
+/// Rules about the arguments of built-in tools, such as `Read(/secret/**)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Permissions {
+    /// Refused.
+    pub deny: Vec<String>,
+    /// Asked about.
+    pub ask: Vec<String>,
+    /// Run without a question.
+    pub allow: Vec<String>,
+}
+
+/// Bounds of `run_script`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Scripts {
+    /// Calls of one script that reach a tool; 2000 by default.
+    pub max_calls: u64,
+    /// Calls of one script at once, 1 to 64; 4 by default.
+    pub concurrency: usize,
+    /// Longest run of one script in seconds; 1800 by default.
+    pub timeout_sec: u64,
+    /// Characters of a script's output that go back to the model; 20000 by default.
+    pub output_chars: usize,
+    /// Memory of one script in MB, on top of the interpreter's own; 512 by default.
+    pub memory_mb: u64,
+    /// Longest single call of a tool in seconds, also of a direct one; 600 by default.
+    pub call_timeout_sec: u64,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            max_calls: 2000,
+            concurrency: 4,
+            timeout_sec: 1800,
+            output_chars: 20_000,
+            memory_mb: 512,
+            call_timeout_sec: 600,
+        }
+    }
+}
+
+impl Scripts {
+    /// Says which value is out of bounds and what would do.
+    pub fn validate(&self) -> Result<(), String> {
+        let within = |name: &str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err(format!("scripts.{name} = {value} is out of bounds: give {low} to {high}"))
+            }
+        };
+        within("max_calls", self.max_calls, 1, 1_000_000)?;
+        within("concurrency", self.concurrency as u64, 1, 64)?;
+        within("timeout_sec", self.timeout_sec, 1, 7 * 24 * 3600)?;
+        within("output_chars", self.output_chars as u64, 200, 2_000_000)?;
+        within("memory_mb", self.memory_mb, 16, 1 << 20)?;
+        within("call_timeout_sec", self.call_timeout_sec, 1, 24 * 3600)
+    }
+}
+
+/// How approvals behave.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Approvals {
+    /// Seconds after which an open question, or an answer that nobody used, is void; 600 by default.
+    pub expire_sec: u64,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self { expire_sec: 600 }
+    }
+}
+
+impl Approvals {
+    /// Says which value is out of bounds and what would do.
+    pub fn validate(&self) -> Result<(), String> {
+        if (1..=7 * 24 * 3600).contains(&self.expire_sec) {
+            Ok(())
+        } else {
+            Err(format!(
+                "approvals.expire_sec = {} is out of bounds: give 1 to 604800",
+                self.expire_sec
+            ))
+        }
+    }
+}
