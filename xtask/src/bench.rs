@@ -1,4 +1,6 @@
 //! placeholder
 #[derive(clap::Args)]
 pub(crate) struct Options {}
-pub(crate) fn run(_: &Options) -> anyhow::Result<()> { Ok(()) }
+pub(crate) fn run(_: &Options) -> anyhow::Result<()> {
+    Ok(())
+}

@@ -22,8 +22,8 @@ impl<'a> Shown<'a> {
         Self { text, most: 400 }
     }
 
-    /// One line, never cut: for the lines of a script that is being approved.
-    fn whole(text: &'a str) -> Self {
+    /// One line, never cut.
+    pub(crate) fn whole(text: &'a str) -> Self {
         Self { text, most: usize::MAX }
     }
 }

@@ -142,7 +142,11 @@ pub struct Engine {}
 
 impl Engine {
     /// Writes `<data_dir>/script-runtime/` and keeps what runs need.
-    pub fn new(_sandbox: sandbox::Sandbox, _python: Python, _data_dir: &std::path::Path) -> Result<Self, Error> {
+    pub fn new(
+        _sandbox: sandbox::Sandbox,
+        _python: Python,
+        _data_dir: &std::path::Path,
+    ) -> Result<Self, Error> {
         unimplemented!()
     }
 

@@ -10,11 +10,9 @@ pub(crate) fn whole(tree: &Tree) -> Vec<String> {
                 faults.push(format!("examples/{case} has no {needed}"));
             }
         }
-        let script = tree
-            .with_extension("py")
-            .any(|(path, text)| {
-                path.starts_with(&format!("examples/{case}/")) && text.contains("agent_tools")
-            });
+        let script = tree.with_extension("py").any(|(path, text)| {
+            path.starts_with(&format!("examples/{case}/")) && text.contains("agent_tools")
+        });
         if !script {
             faults.push(format!("examples/{case} has no script that uses agent_tools"));
         }

@@ -67,7 +67,11 @@ pub(crate) fn nothing_of_this_machine(tree: &Tree) -> Vec<String> {
             faults.push(format!("{path} configures a registry; that is the machine's matter"));
         }
         let sources: &[(&str, &str, &str)] = &[
-            ("Cargo.lock", "source = \"", "registry+https://github.com/rust-lang/crates.io-index\""),
+            (
+                "Cargo.lock",
+                "source = \"",
+                "registry+https://github.com/rust-lang/crates.io-index\"",
+            ),
             ("package-lock.json", "\"resolved\": \"", "https://registry.npmjs.org/"),
         ];
         for (lock, key, allowed) in sources {
@@ -81,7 +85,9 @@ pub(crate) fn nothing_of_this_machine(tree: &Tree) -> Vec<String> {
                 }
             }
         }
-        if path == ".cargo/config.toml" && ["[source", "[registries", "[registry"].iter().any(|table| text.contains(table)) {
+        if path == ".cargo/config.toml"
+            && ["[source", "[registries", "[registry"].iter().any(|table| text.contains(table))
+        {
             faults.push(format!("{path} names a registry; that is the machine's matter"));
         }
     }

@@ -9,9 +9,8 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 
 #[test]
 fn a_dependency_upwards_is_found_in_every_table() {
-    let manifest = |tables: &str| {
-        format!("[package]\nname = \"store\"\n[lints]\nworkspace = true\n{tables}")
-    };
+    let manifest =
+        |tables: &str| format!("[package]\nname = \"store\"\n[lints]\nworkspace = true\n{tables}");
     for tables in [
         "[dependencies]\ngateway.workspace = true",
         "[dev-dependencies]\ngateway = { path = \"../gateway\" }",

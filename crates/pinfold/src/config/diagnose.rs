@@ -30,13 +30,39 @@ impl Document {
         }
     }
 
+    /// An error whose text begins with the key that is at fault (`scripts.max_calls = 0 is …`), as
+    /// the crates that own settings give it; `place` is the table they know nothing of.
+    pub(crate) fn fault(&self, place: &[&str], fault: &str) -> anyhow::Error {
+        let end = [fault.find(" = "), fault.find(": ")].into_iter().flatten().min().unwrap_or(0);
+        let mut path: Vec<String> = place.iter().map(|name| (*name).to_owned()).collect();
+        let mut inner = format!("{} = 0", &fault[..end]).parse::<toml::Table>().unwrap_or_default();
+        while let Some((name, value)) = inner.into_iter().next() {
+            path.push(name);
+            inner = value.as_table().cloned().unwrap_or_default();
+        }
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let prefix = if place.is_empty() { String::new() } else { format!("{}.", dotted(place)) };
+        match self.offset_of(&path) {
+            Some(offset) => anyhow!("{}: {prefix}{fault}", self.at(offset)),
+            None => anyhow!("{}: {prefix}{fault}", self.path.display()),
+        }
+    }
+
     /// What the deserializer said, in the reader's terms.
     pub(crate) fn explain(&self, error: &toml::de::Error) -> anyhow::Error {
         let Some(span) = error.span() else {
             return anyhow!("{}: {}", self.path.display(), reword(error.message()));
         };
         let keys = self.keys_at(span.start);
-        let message = reword(error.message());
+        let mut message = reword(error.message());
+        if message == "duplicate key" {
+            // The parser keeps the first one only, so the second is named from the text.
+            let key = self.text.get(span.clone()).unwrap_or_default();
+            return anyhow!("{}: `{key}` stands here for the second time", self.at(span.start));
+        }
+        if message.starts_with("invalid socket") {
+            message = format!("is not {}", expectation("socket address"));
+        }
         if message.starts_with("unknown key") || keys.is_empty() {
             let table = keys.split_last().map(|(_, table)| table).unwrap_or_default();
             let inside =
@@ -52,7 +78,7 @@ impl Document {
     }
 
     fn offset_of(&self, path: &[&str]) -> Option<usize> {
-        let table = DeTable::parse(&self.text).ok()?;
+        let (table, _) = DeTable::parse_recoverable(&self.text);
         let (mut table, mut offset) = (table.into_inner(), None);
         for name in path {
             let found = table.iter().find(|(key, _)| key.get_ref().as_ref() == *name);
@@ -69,9 +95,8 @@ impl Document {
     /// The keys, outermost first, whose name or value covers `offset`.
     fn keys_at(&self, offset: usize) -> Vec<String> {
         let mut keys = Vec::new();
-        if let Ok(table) = DeTable::parse(&self.text) {
-            descend(table.get_ref(), offset, &mut keys);
-        }
+        let (table, _) = DeTable::parse_recoverable(&self.text);
+        descend(table.get_ref(), offset, &mut keys);
         keys
     }
 }

@@ -105,8 +105,7 @@ fn remember(file: &Path, line: &str) -> std::io::Result<()> {
 
 /// An XDG base directory: the variable if it is absolute, else below the home directory.
 fn directory(variable: &str, below_home: &str) -> Option<PathBuf> {
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute(variable).or_else(|| absolute("HOME").map(|home| home.join(below_home)))
 }

@@ -94,11 +94,7 @@ impl Override {
         }
         let quoted: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
         let (name, known) = quoted.split_first().unwrap_or((&"", &[]));
-        format!(
-            "names no key: there is no `{}`{}",
-            self.path.join("."),
-            did_you_mean(name, known)
-        )
+        format!("names no key: there is no `{}`{}", self.path.join("."), did_you_mean(name, known))
     }
 }
 
