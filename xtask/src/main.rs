@@ -1,4 +1,5 @@
 //! The project's own checks and benchmarks: `cargo xtask ci | tidy | bench`.
+#![expect(clippy::print_stdout, reason = "it is a command line tool for developers")]
 
 mod bench;
 mod ci;
