@@ -1,4 +1,4 @@
-//! Measures what `contract.md` promises: runs every bench, prints one table, writes
+//! Measures what is promised about speed: runs every bench, prints one table, writes
 //! `docs/performance.md`.
 //!
 //! A bench prints a line `figure: {"what", "value", "unit", "bound", "aim", "better", "detail"}`
