@@ -1,0 +1,188 @@
+//! The keeper's loop: takes plans, makes cells, reports their ends.
+//!
+//! It never waits for a cell: a cell's own first process makes it, so the next plan is taken at
+//! once.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::cell::{self, Ground};
+use super::entry::Originals;
+use super::identity::Identities;
+use super::template::Templates;
+use super::wire::{self, Failure, Report, Stage};
+use crate::Way;
+use crate::plan::{Act, Plan, Skip};
+use crate::sys::{self, Errno, Forked};
+
+/// What the keeper has for its whole life.
+pub(crate) struct Context {
+    pub(crate) way: Way,
+    /// A clean `/proc` of the keeper's pid namespace.
+    pub(crate) proc: OwnedFd,
+    /// The mount namespace in which host paths are found.
+    pub(crate) host: OwnedFd,
+    pub(crate) originals: Originals,
+    pub(crate) identities: Identities,
+    pub(crate) templates: Templates,
+    /// Which names of `view::PROC_MASKED` this kernel has, and whether each is a directory.
+    pub(crate) masks: Vec<(std::ffi::CString, bool)>,
+    pub(crate) landlock: u32,
+}
+
+impl Context {
+    pub(crate) fn new(way: Way, originals: Originals) -> Result<Self, (&'static str, Errno)> {
+        let attributes = sys::NO_SUID | sys::NO_DEVICES | sys::NO_EXEC;
+        let proc = sys::new_file_system(c"proc", &[], attributes)
+            .map_err(|errno| ("mount a /proc", errno))?;
+        let host = sys::open(proc.as_fd(), c"self/ns/mnt", libc::O_RDONLY, 0)
+            .map_err(|errno| ("open the mount namespace", errno))?;
+        let mut masks = Vec::new();
+        for name in crate::view::PROC_MASKED {
+            let Ok(relative) = sys::c_string(name.as_bytes()) else { continue };
+            if let Ok(found) = sys::open(proc.as_fd(), &relative, libc::O_PATH, 0)
+                && let Ok(identity) = sys::identity(found.as_fd())
+                && let Ok(path) = sys::c_string(format!("/proc/{name}").as_bytes())
+            {
+                masks.push((path, identity.is_directory()));
+            }
+        }
+        Ok(Self {
+            way,
+            proc,
+            host,
+            originals,
+            identities: Identities::default(),
+            templates: Templates::default(),
+            masks,
+            landlock: sys::landlock_version().unwrap_or(0),
+        })
+    }
+
+    pub(crate) fn namespace_of(&self, pid: i32, kind: &str) -> Result<OwnedFd, Errno> {
+        let path = sys::c_string(format!("{pid}/ns/{kind}").as_bytes())?;
+        sys::open(self.proc.as_fd(), &path, libc::O_RDONLY, 0)
+    }
+
+    pub(crate) fn write_proc(&self, pid: i32, file: &str, text: &str) -> Result<(), Errno> {
+        let path = sys::c_string(format!("{pid}/{file}").as_bytes())?;
+        sys::write_file(self.proc.as_fd(), &path, text.as_bytes())
+    }
+
+    pub(crate) fn own_mount_namespace(&self) -> Result<OwnedFd, Errno> {
+        let path: &CStr = c"self/ns/mnt";
+        sys::open(self.proc.as_fd(), path, libc::O_RDONLY, 0)
+    }
+}
+
+/// A cell that lives.
+struct Live {
+    slot: u32,
+    report: OwnedFd,
+}
+
+/// Serves until the server is gone.
+pub(crate) fn serve(socket: &OwnedFd, mut context: Context) {
+    let Ok(children) = sys::child_events() else { return };
+    let mut live: HashMap<i32, Live> = HashMap::new();
+    loop {
+        let mut events = [
+            rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN),
+            rustix::event::PollFd::new(&children, rustix::event::PollFlags::IN),
+        ];
+        if rustix::event::poll(&mut events, None).is_err() {
+            continue;
+        }
+        let (asked, ended) = (!events[0].revents().is_empty(), !events[1].revents().is_empty());
+        if ended {
+            let mut buffer = [0u8; 1024];
+            let _ = rustix::io::read(&children, &mut buffer);
+            reap_cells(&mut live, &mut context);
+        }
+        if asked {
+            match wire::receive::<Plan>(socket.as_fd()) {
+                Ok(Some((plan, fds))) => start(plan, fds, &mut context, &mut live),
+                Ok(None) => return,
+                // What cannot be read has no report socket that could be trusted.
+                Err(Errno(libc::EBADMSG | libc::EMSGSIZE)) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+fn reap_cells(live: &mut HashMap<i32, Live>, context: &mut Context) {
+    while let Ok(Some(reaped)) = sys::reap(-1, libc::WNOHANG) {
+        let Some(cell) = live.remove(&reaped.pid) else { continue };
+        context.identities.give_back(cell.slot);
+        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        let report = Report::Over {
+            status: reaped.status,
+            cpu_microseconds: micro(reaped.usage.ru_utime) + micro(reaped.usage.ru_stime),
+            peak_kilobytes: reaped.usage.ru_maxrss as u64,
+        };
+        let _ = wire::send(cell.report.as_fd(), &report, &[]);
+    }
+}
+
+fn start(plan: Plan, mut fds: Vec<OwnedFd>, context: &mut Context, live: &mut HashMap<i32, Live>) {
+    if fds.is_empty() {
+        return;
+    }
+    let report = fds.remove(0);
+    let slot = context.identities.take();
+    match make(&plan, &fds, &report, slot, context) {
+        Ok(pid) => {
+            live.insert(pid, Live { slot, report });
+        }
+        Err(failure) => {
+            context.identities.give_back(slot);
+            let _ = wire::send(report.as_fd(), &Report::Failed(failure), &[]);
+        }
+    }
+}
+
+fn make(
+    plan: &Plan,
+    fds: &[OwnedFd],
+    report: &OwnedFd,
+    slot: u32,
+    context: &mut Context,
+) -> Result<i32, Failure> {
+    let get = |position: u16| {
+        fds.get(usize::from(position)).map(AsFd::as_fd).ok_or(Stage::Plan.failed(Errno(libc::EBADF)))
+    };
+    super::identity::prepare(plan, fds, slot, context)?;
+    super::template::prepare(plan, context)?;
+    let mut flags = 0;
+    let namespaces = [
+        (Skip::PidNamespace, libc::CLONE_NEWPID),
+        (Skip::IpcNamespace, libc::CLONE_NEWIPC),
+        (Skip::UtsNamespace, libc::CLONE_NEWUTS),
+        (Skip::NetNamespace, libc::CLONE_NEWNET),
+    ];
+    for (layer, flag) in namespaces {
+        if !plan.skips(layer) {
+            flags |= flag as u64;
+        }
+    }
+    let cgroup: Option<BorrowedFd<'_>> = plan.cgroup_directory.map(get).transpose()?;
+    match sys::fork(flags, cgroup).map_err(|errno| Stage::Namespaces.failed(errno))? {
+        Forked::Parent { pid, pidfd } => {
+            let _ = wire::send(report.as_fd(), &Report::Made, &[pidfd.as_fd()]);
+            Ok(pid)
+        }
+        Forked::Child => {
+            let ground = Ground { context, slot, fds, report };
+            let failure = match cell::make(plan, &ground) {
+                Err(failure) => failure,
+                Ok(()) => match &plan.act {
+                    Act::Execute { .. } | Act::Probe => super::init::run(plan, &ground),
+                },
+            };
+            let _ = wire::send(report.as_fd(), &Report::Failed(failure), &[]);
+            sys::end(1)
+        }
+    }
+}

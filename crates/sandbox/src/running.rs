@@ -1,0 +1,289 @@
+//! A program that runs, from the server's side: its news, its timer, its end.
+//!
+//! One task per run owns everything, so a dropped `wait` loses nothing, and a kill needs nobody's
+//! cooperation: it goes to the cell's first process by pidfd.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::error::Error;
+use crate::keeper::wire::{Failure, Overuse, Report, Stage};
+use crate::keeper::{self};
+use crate::limits::{Captured, Ended, Ending, Usage};
+use crate::output;
+use crate::plan::compile::{Compiled, Names};
+use crate::plan::{Skip, skips};
+use crate::sys;
+
+/// How long a killed cell may take to be gone before the run is answered anyway.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A program that runs. Dropping it kills the whole tree.
+#[derive(Debug)]
+pub struct Running {
+    handle: Arc<Handle>,
+    ended: watch::Receiver<Option<Ended>>,
+}
+
+/// What a kill needs, shared with the task.
+#[derive(Debug, Default)]
+struct Handle {
+    process: OnceLock<OwnedFd>,
+    cancel: Notify,
+    cancelled: Mutex<bool>,
+}
+
+impl Handle {
+    fn cancel(&self) {
+        *self.cancelled.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.kill();
+        self.cancel.notify_one();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        *self.cancelled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kill(&self) {
+        if let Some(process) = self.process.get() {
+            sys::signal_process(process.as_fd(), libc::SIGKILL);
+        }
+    }
+}
+
+impl Running {
+    /// Kills the whole tree; `wait` then says [`Ending::Cancelled`].
+    pub fn kill(&self) {
+        if self.ended.borrow().is_none() {
+            self.handle.cancel();
+        }
+    }
+
+    /// Waits for the end. Cancel-safe.
+    pub async fn wait(&mut self) -> Ended {
+        match self.ended.wait_for(Option::is_some).await {
+            Ok(ended) => ended.clone().unwrap_or_else(lost),
+            Err(_) => lost(),
+        }
+    }
+}
+
+/// The task was ended with its runtime.
+fn lost() -> Ended {
+    let nothing = Captured::default;
+    Ended {
+        ending: Ending::Cancelled,
+        stdout: nothing(),
+        stderr: nothing(),
+        usage: Usage::default(),
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Follows a run whose plan was sent. Answers when the program runs or could not be started.
+pub(crate) async fn follow(
+    compiled: Compiled,
+    report: OwnedFd,
+) -> Result<Running, Error> {
+    let report = sys::watch(report)
+        .map_err(|error| Error::KeeperLost(format!("a run cannot be followed: {error}")))?;
+    let handle = Arc::new(Handle::default());
+    let (over, is_over) = watch::channel(false);
+    let capped = !skips(compiled.plan.left_out, Skip::OutputCap);
+    let drain = |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
+    let (outputs, wall) = ([drain(compiled.stdout), drain(compiled.stderr)], compiled.limits.wall);
+    let (started, has_started) = oneshot::channel();
+    let (answer, ended) = watch::channel(None);
+    let running = Running { handle: Arc::clone(&handle), ended };
+    let run = Run {
+        report,
+        handle,
+        names: compiled.names,
+        wall: (!skips(compiled.plan.left_out, Skip::Wall)).then_some(wall),
+        started: Some(started),
+        outputs,
+        over,
+        story: Story::default(),
+    };
+    tokio::spawn(async move {
+        let ended = run.to_the_end().await;
+        let _ = answer.send(Some(ended));
+    });
+    match has_started.await {
+        Ok(Ok(())) => Ok(running),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(Error::KeeperLost("a run ended before it began".to_owned())),
+    }
+}
+
+/// What is known of a run so far.
+#[derive(Default)]
+struct Story {
+    exited: Option<i32>,
+    overused: Option<Overuse>,
+    timed_out: bool,
+    /// The cell's own status, CPU time and highest memory.
+    over: Option<(i32, Duration, u64)>,
+}
+
+struct Run {
+    report: AsyncFd<OwnedFd>,
+    handle: Arc<Handle>,
+    names: Names,
+    wall: Option<Duration>,
+    started: Option<oneshot::Sender<Result<(), Error>>>,
+    outputs: [JoinHandle<Captured>; 2],
+    over: watch::Sender<bool>,
+    story: Story,
+}
+
+impl Run {
+    async fn to_the_end(mut self) -> Ended {
+        let began = Instant::now();
+        let mut deadline = None;
+        let mut patience: Option<tokio::time::Instant> = None;
+        loop {
+            let wall = sleep_until(deadline.filter(|_| !self.story.timed_out));
+            tokio::select! {
+                news = keeper::receive::<Report>(&self.report) => match news {
+                    Ok(Some((Report::Over { status, cpu_microseconds, peak_kilobytes }, _))) => {
+                        let cpu = Duration::from_micros(cpu_microseconds);
+                        self.story.over = Some((status, cpu, peak_kilobytes * 1024));
+                        break;
+                    }
+                    Ok(Some((news, fds))) => {
+                        let starts = matches!(news, Report::Started);
+                        self.hear(news, fds);
+                        if starts {
+                            deadline = self.wall.map(|wall| tokio::time::Instant::now() + wall);
+                        }
+                    }
+                    // The keeper is gone, and with it the cell.
+                    Ok(None) | Err(_) => break,
+                },
+                () = wall => {
+                    self.story.timed_out = true;
+                    self.handle.kill();
+                    patience = Some(tokio::time::Instant::now() + GRACE);
+                }
+                () = self.handle.cancel.notified() => {
+                    self.handle.kill();
+                    patience = Some(tokio::time::Instant::now() + GRACE);
+                }
+                () = sleep_until(patience) => {
+                    tracing::error!("a killed cell is not gone after {GRACE:?}");
+                    break;
+                }
+            }
+        }
+        self.say_started(Err(Error::KeeperLost("it ended while a cell was being made".to_owned())));
+        let wall = began.elapsed();
+        let _ = self.over.send(true);
+        let [stdout, stderr] = self.outputs;
+        let stdout = stdout.await.unwrap_or_default();
+        let stderr = stderr.await.unwrap_or_default();
+        let (cpu, peak_memory) =
+            self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
+        Ended {
+            ending: ending(&self.story, self.handle.is_cancelled()),
+            stdout,
+            stderr,
+            usage: Usage { wall, cpu, peak_memory },
+        }
+    }
+
+    fn hear(&mut self, news: Report, fds: Vec<OwnedFd>) {
+        match news {
+            Report::Made => {
+                if let Some(process) = fds.into_iter().next() {
+                    let _ = self.handle.process.set(process);
+                }
+                if self.handle.is_cancelled() {
+                    self.handle.kill();
+                }
+            }
+            Report::Failed(failure) => {
+                let error = explain(failure, &self.names);
+                self.say_started(Err(error));
+                self.handle.kill();
+            }
+            Report::Started => self.say_started(Ok(())),
+            Report::Exited(status) => self.story.exited = Some(status),
+            Report::Overused(overuse) => self.story.overused = Some(overuse),
+            Report::Probed(_) | Report::Over { .. } => {}
+        }
+    }
+
+    fn say_started(&mut self, said: Result<(), Error>) {
+        if let Some(started) = self.started.take() {
+            let _ = started.send(said);
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn ending(story: &Story, cancelled: bool) -> Ending {
+    match (story.exited, story.overused) {
+        (_, Some(Overuse::Memory)) => Ending::MemoryLimit,
+        (_, Some(Overuse::Processes)) => Ending::ProcessLimit,
+        (Some(status), None) if libc::WIFEXITED(status) => {
+            Ending::Exited(libc::WEXITSTATUS(status))
+        }
+        (Some(status), None) => Ending::Signaled(libc::WTERMSIG(status)),
+        (None, None) if story.timed_out => Ending::TimedOut,
+        (None, None) if cancelled => Ending::Cancelled,
+        (None, None) => Ending::Signaled(libc::SIGKILL),
+    }
+}
+
+/// A failed step in words that say what to do.
+fn explain(failure: Failure, names: &Names) -> Error {
+    let Failure { stage, index, errno } = failure;
+    let bind = names.binds.get(index as usize).cloned().unwrap_or_default();
+    match stage {
+        Stage::Execute => Error::BadSpec(format!(
+            "{} cannot be executed in the sandbox: {errno}; it must be in a system directory or a mount",
+            names.program
+        )),
+        Stage::Directory => Error::BadSpec(format!(
+            "the current directory {} cannot be entered in the sandbox: {errno}; mount it or choose another",
+            names.cwd
+        )),
+        Stage::MountSource if errno.0 == libc::ESTALE => Error::BadSpec(format!(
+            "mount source {} was replaced while it was being mounted; try again",
+            bind.0
+        )),
+        Stage::MountSource => {
+            Error::BadSpec(format!("mount source {} cannot be mounted: {errno}", bind.0))
+        }
+        Stage::MountOwners => Error::BadSpec(format!(
+            "{} lies on a file system that cannot map owners ({errno}); move it to one that can \
+             (ext4, xfs, btrfs, tmpfs) or run pinfold as the user who owns it",
+            bind.0
+        )),
+        Stage::MountTarget => Error::BadSpec(format!(
+            "mount target {} cannot be used: {errno}; it must exist without links where it lies in another mount",
+            bind.1
+        )),
+        other => Error::Unavailable {
+            what: format!("making a cell failed at {other:?} ({index}): {errno}"),
+            hint: "run `pinfold doctor` to see what this host gives".to_owned(),
+        },
+    }
+}

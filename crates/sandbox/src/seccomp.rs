@@ -1,0 +1,202 @@
+//! The seccomp program: a list of what is denied, everything else allowed.
+//!
+//! Assembled here rather than by a library, because one program must answer in three ways (kill,
+//! ENOSYS, EPERM) and must catch the x32 numbers, which a comparison with each number misses.
+
+use libc::{
+    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET,
+    BPF_W,
+};
+
+/// Code, jump if true, jump if false, operand.
+pub(crate) type Instruction = (u16, u8, u8, u32);
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const NOT_PERMITTED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+const NO_CALL: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
+const NO_FAMILY: u32 = libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32;
+
+const NUMBER: u32 = 0;
+const ARCHITECTURE_OFFSET: u32 = 4;
+
+/// Offset of the low half of an argument (both architectures are little-endian).
+const fn argument(position: u32) -> u32 {
+    16 + 8 * position
+}
+
+/// Denied whatever their arguments.
+const DENIED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_process_madvise,
+    // Wide kernel interfaces.
+    libc::SYS_perf_event_open,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
+    libc::SYS_seccomp,
+    libc::SYS_vmsplice,
+    libc::SYS_personality,
+    libc::SYS_lookup_dcookie,
+    // Keys.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Mounts and namespaces.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    // Files without a path.
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // The machine.
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_nfsservctl,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+];
+
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[libc::c_long] = &[
+    libc::SYS_kexec_file_load,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+    libc::SYS_sysfs,
+    libc::SYS__sysctl,
+];
+#[cfg(target_arch = "aarch64")]
+const DENIED_HERE: &[libc::c_long] = &[libc::SYS_kexec_file_load];
+
+/// Too new for libc's list; the same number on every architecture.
+const OPEN_TREE_ATTR: libc::c_long = 467;
+
+/// Said not to exist, so that a library takes its other way. `memfd_secret` is memory that no
+/// cgroup counts.
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_memfd_secret,
+];
+
+const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32;
+
+/// Control calls by which a process types into a terminal.
+const TERMINAL_INJECTION: &[u32] = &[libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+const KVM: u32 = 0xAE00;
+
+fn load(offset: u32) -> Instruction {
+    ((BPF_LD | BPF_W | BPF_ABS) as u16, 0, 0, offset)
+}
+
+fn answer(value: u32) -> Instruction {
+    ((BPF_RET | BPF_K) as u16, 0, 0, value)
+}
+
+/// Goes on with the next instruction if the comparison holds, else skips `skip`.
+fn unless(comparison: u32, operand: u32, skip: u8) -> Instruction {
+    ((BPF_JMP | comparison | BPF_K) as u16, 0, skip, operand)
+}
+
+/// `then` if the loaded word stands to `operand` as the comparison says.
+fn when(program: &mut Vec<Instruction>, comparison: u32, operand: u32, then: u32) {
+    program.push(unless(comparison, operand, 1));
+    program.push(answer(then));
+}
+
+/// For one system call: runs `body`, which ends with an answer.
+fn for_call(program: &mut Vec<Instruction>, number: libc::c_long, body: Vec<Instruction>) {
+    program.push(unless(BPF_JEQ, number as u32, body.len() as u8));
+    program.extend(body);
+}
+
+/// The whole program.
+pub(crate) fn program() -> Vec<Instruction> {
+    let mut program = vec![load(ARCHITECTURE_OFFSET)];
+    program.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, ARCHITECTURE));
+    program.push(answer(KILL));
+    program.push(load(NUMBER));
+    // x32 on x86-64; no number is that large elsewhere.
+    when(&mut program, BPF_JGE, 0x4000_0000, NO_CALL);
+    for number in ABSENT {
+        when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
+    }
+    for number in DENIED.iter().chain(DENIED_HERE) {
+        when(&mut program, BPF_JEQ, *number as u32, NOT_PERMITTED);
+    }
+
+    let mut clone = vec![load(argument(0))];
+    when(&mut clone, BPF_JSET, NAMESPACE_FLAGS, NOT_PERMITTED);
+    clone.push(answer(ALLOW));
+    for_call(&mut program, libc::SYS_clone, clone);
+
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let mut socket = vec![load(argument(0))];
+        when(&mut socket, BPF_JEQ, AF_UNIX as u32, ALLOW);
+        socket.push(answer(NO_FAMILY));
+        for_call(&mut program, call, socket);
+    }
+
+    let mut control = vec![load(argument(1))];
+    for request in TERMINAL_INJECTION {
+        when(&mut control, BPF_JEQ, *request, NOT_PERMITTED);
+    }
+    control.push(((BPF_ALU | BPF_AND | BPF_K) as u16, 0, 0, 0xFF00));
+    when(&mut control, BPF_JEQ, KVM, NOT_PERMITTED);
+    control.push(answer(ALLOW));
+    for_call(&mut program, libc::SYS_ioctl, control);
+
+    let mut process_control = vec![load(argument(0))];
+    when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
+    process_control.push(answer(ALLOW));
+    for_call(&mut program, libc::SYS_prctl, process_control);
+
+    program.push(answer(ALLOW));
+    program
+}
