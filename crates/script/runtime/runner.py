@@ -1,0 +1,158 @@
+"""Runs one script that comes over the channel, and says how it ended.
+
+The script is `__main__` in a module of its own; nothing of this file stays in its way or in its
+tracebacks. How it ended goes over the channel and not to standard error, so that the script's
+own output stays its own, and because there it can be told apart from what the script prints.
+"""
+
+import os
+import sys
+
+_RUNTIME = os.path.dirname(os.path.abspath(__file__))
+_TRACEBACK_CHARS = 4000
+
+
+def _start():
+    sys.path.insert(0, _RUNTIME)
+    import agent_tools
+    import script_syntax
+
+    # The script can import what is in its workspace, but nothing there hides what is installed.
+    sys.path.remove(_RUNTIME)
+    sys.path.append(os.getcwd())
+    del sys.modules["script_syntax"]
+    received = agent_tools._open()
+    # A line is out when it is printed: what a script said before it crashed or ran out of time
+    # is what its author needs.
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    try:
+        import faulthandler
+
+        faulthandler.enable()
+    except (ImportError, OSError, ValueError):
+        pass
+    return agent_tools, script_syntax, received["code"]
+
+
+def _run(syntax, code):
+    import linecache
+
+    main = type(sys)("__main__")
+    main.__file__ = os.path.join(os.getcwd(), syntax.NAME)
+    main.__builtins__ = __builtins__
+    sys.modules["__main__"] = main
+    sys.argv = [syntax.NAME]
+    linecache.cache[syntax.NAME] = (len(code), None, syntax.lines(code), syntax.NAME)
+    compiled = syntax.compile_script(code)
+    syntax.prepare(code)
+    if compiled.co_flags & 0x80:  # a coroutine: it awaits at the top level
+        import asyncio
+        import types
+
+        run = getattr(asyncio.run, "__wrapped__", asyncio.run)
+        run(types.FunctionType(compiled, main.__dict__)())
+    else:
+        exec(compiled, main.__dict__)
+
+
+def _exit_code(code):
+    """What `sys.exit(code)` means: (exit code, what is to be said)."""
+    if code is None:
+        return 0, None
+    if isinstance(code, int):
+        return code & 0xFF, None
+    return 1, f"SystemExit: {_text(code)}"
+
+
+def _text(value):
+    try:
+        return str(value)
+    except BaseException as error:
+        return f"<a {type(value).__name__} whose text cannot be had: {type(error).__name__}>"
+
+
+def _own(filename):
+    return filename == "script.py" or filename.startswith(os.path.join(_WORKSPACE, ""))
+
+
+def _traceback(error):
+    """The script's own frames, the last ones if there are many."""
+    import traceback
+
+    whole = traceback.TracebackException.from_exception(error, compact=True)
+    pending, seen = [whole], set()
+    while pending:
+        part = pending.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if part.stack is not None:
+            others = [frame for frame in part.stack if not frame.filename.startswith(_RUNTIME)]
+            part.stack[:] = [frame for frame in others if _own(frame.filename)] or others
+        pending += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+    pieces = [_shortened(piece) for piece in whole.format()]
+    text = "".join(pieces).rstrip("\n")
+    if len(text) <= _TRACEBACK_CHARS:
+        return text
+    kept = text[-_TRACEBACK_CHARS:]
+    return "[earlier frames left out]\n" + kept[kept.find("\n") + 1 :]
+
+
+def _shortened(piece):
+    if len(piece) <= 1500:
+        return piece
+    return f"{piece[:1000]} […{len(piece) - 1400} characters left out…] {piece[-400:]}"
+
+
+def _failed(error):
+    """What is to be said of an exception that nobody caught."""
+    if sys.excepthook is not sys.__excepthook__:
+        try:
+            sys.excepthook(type(error), error, error.__traceback__)
+        except BaseException:
+            pass
+    try:
+        text = _traceback(error)
+    except BaseException:
+        text = f"{type(error).__name__}: {_text(error)}"[:_TRACEBACK_CHARS]
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def _report(tools, ending):
+    try:
+        tools._end(ending)
+    except BaseException:
+        # The script has closed the channel.
+        print(ending.get("traceback", ""), file=sys.__stderr__)
+
+
+_TOOLS, _SYNTAX, _CODE = _start()
+_WORKSPACE = os.getcwd()
+_PROCESS = os.getpid()
+_EXIT = 0
+_RESERVE = bytearray(1 << 18)
+try:
+    _run(_SYNTAX, _CODE)
+except SystemExit as _error:
+    _EXIT, _said = _exit_code(_error.code)
+    if _said and os.getpid() == _PROCESS:
+        _report(_TOOLS, {"traceback": _said[:_TRACEBACK_CHARS]})
+except BaseException as _error:
+    del _RESERVE
+    _EXIT = 130 if isinstance(_error, KeyboardInterrupt) else 1
+    _ending = {"traceback": _failed(_error), "memory": isinstance(_error, MemoryError)}
+    if os.getpid() == _PROCESS:
+        _report(_TOOLS, _ending)
+    else:
+        print(_ending["traceback"], file=sys.__stderr__)
+_flush()
+sys.exit(_EXIT)
