@@ -1,0 +1,281 @@
+//! What arrives is given to whoever waits for it. Knows messages, not transports.
+//!
+//! The first answer to a request counts; later ones, answers to nothing and forged ids are dropped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use super::Progress;
+use crate::error::Error;
+use crate::journal::{Budget, Journal};
+use crate::message::{self, Failure, Incoming, code, number, shorten, text};
+
+/// So long after one change of the tool list no other is reported, so that a flood becomes one.
+const CHANGES_APART: Duration = Duration::from_millis(100);
+
+/// We declare no capability of a client, so nothing that needs one may be asked of us.
+const NOT_DECLARED: &str = "this client did not declare that capability";
+
+/// Where answers go.
+pub(crate) struct Inbox {
+    waiting: Mutex<HashMap<i64, Waiting>>,
+    next: AtomicI64,
+    modern: AtomicBool,
+    changed: Notify,
+    ended: watch::Sender<Option<String>>,
+    journal: Journal,
+}
+
+/// A request that has no answer yet.
+struct Waiting {
+    answer: oneshot::Sender<Result<Box<RawValue>, Error>>,
+    activity: Arc<Notify>,
+    progress: Option<Meter>,
+}
+
+/// Passes progress on: only what rises, at a bounded rate.
+struct Meter {
+    to: mpsc::UnboundedSender<Progress>,
+    last: f64,
+    budget: Budget,
+}
+
+/// What a requester holds.
+pub(crate) struct Ticket {
+    pub(crate) id: i64,
+    pub(crate) answer: oneshot::Receiver<Result<Box<RawValue>, Error>>,
+    pub(crate) activity: Arc<Notify>,
+}
+
+impl Inbox {
+    pub(crate) fn new(journal: Journal) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            next: AtomicI64::new(1),
+            modern: AtomicBool::new(false),
+            changed: Notify::new(),
+            ended: watch::Sender::new(None),
+            journal,
+        }
+    }
+
+    /// From now on the 2026-07-28 rules hold: servers do not send requests.
+    pub(crate) fn set_modern(&self) {
+        self.modern.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Makes room for an answer.
+    pub(crate) fn expect(
+        &self,
+        progress: Option<mpsc::UnboundedSender<Progress>>,
+    ) -> Result<Ticket, Error> {
+        let (answer, receiver) = oneshot::channel();
+        let activity = Arc::new(Notify::new());
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let meter =
+            progress.map(|to| Meter { to, last: f64::NEG_INFINITY, budget: Budget::default() });
+        let waiting = Waiting { answer, activity: Arc::clone(&activity), progress: meter };
+        let mut all = self.waiting();
+        // Looked at under the lock: `end` takes it after setting the reason, so none is forgotten.
+        if let Some(reason) = self.ended.borrow().clone() {
+            return Err(Error::Connect(reason));
+        }
+        all.insert(id, waiting);
+        Ok(Ticket { id, answer: receiver, activity })
+    }
+
+    /// Whether the request still waits.
+    pub(crate) fn is_waiting(&self, id: i64) -> bool {
+        self.waiting().contains_key(&id)
+    }
+
+    /// Forgets a request, so that a late answer is dropped. Whether it still waited.
+    pub(crate) fn forget(&self, id: i64) -> bool {
+        self.waiting().remove(&id).is_some()
+    }
+
+    /// Ends one request with an error of the transport's.
+    pub(crate) fn fail(&self, id: i64, error: Error) {
+        if let Some(waiting) = self.waiting().remove(&id) {
+            let _ = waiting.answer.send(Err(error));
+        }
+    }
+
+    /// Takes what arrived and gives back what is to be answered. `about` is the request in whose
+    /// own stream it came, where there is such a thing.
+    pub(crate) fn receive(&self, arrived: &str, about: Option<i64>) -> Vec<String> {
+        let Ok(messages) = message::parse(arrived) else {
+            self.journal.line("noise", arrived);
+            return Vec::new();
+        };
+        messages.into_iter().filter_map(|message| self.take(message, about)).collect()
+    }
+
+    fn take(&self, message: Incoming<'_>, about: Option<i64>) -> Option<String> {
+        match message {
+            Incoming::Response { id, outcome } => {
+                // An error without an id, in a request's own stream, is about that request.
+                let id = id.or(about.filter(|_| outcome.is_err()));
+                let waiting = id.and_then(|id| self.waiting().remove(&id));
+                match waiting {
+                    Some(waiting) => {
+                        let outcome = outcome.map(ToOwned::to_owned);
+                        let outcome = outcome.map_err(|failure| self.failure(failure));
+                        let _ = waiting.answer.send(outcome);
+                    }
+                    None => tracing::debug!(?id, "an answer that nobody waits for"),
+                }
+                None
+            }
+            Incoming::Request { id, method, .. } => {
+                if self.modern.load(Ordering::Relaxed) {
+                    self.journal.line("noise", &format!("a request from the server: {method}"));
+                    return None;
+                }
+                if method == "ping" {
+                    return Some(message::reply(id, "{}"));
+                }
+                let why = match method.as_ref() {
+                    "roots/list" | "sampling/createMessage" | "elicitation/create" => NOT_DECLARED,
+                    _ => "this client does not know that method",
+                };
+                Some(message::refusal(id, code::METHOD_NOT_FOUND, why))
+            }
+            Incoming::Notification { method, params } => {
+                self.notice(&method, params);
+                None
+            }
+        }
+    }
+
+    fn notice(&self, method: &str, params: Option<&RawValue>) {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Fields<'a> {
+            #[serde(borrow, default)]
+            progress_token: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            progress: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            total: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            message: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            data: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            request_id: Option<&'a RawValue>,
+        }
+        let fields: Fields<'_> = params
+            .filter(|params| params.get().starts_with('{'))
+            .and_then(|params| serde_json::from_str(params.get()).ok())
+            .unwrap_or_default();
+        let id = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok());
+        match method {
+            "notifications/tools/list_changed" => self.changed.notify_one(),
+            "notifications/progress" => {
+                let Some(token) = id(fields.progress_token) else { return };
+                let mut all = self.waiting();
+                let Some(waiting) = all.get_mut(&token) else { return };
+                let Some(meter) = &mut waiting.progress else { return };
+                let Some(progress) = number(fields.progress) else { return };
+                waiting.activity.notify_one();
+                meter.pass(Progress {
+                    progress,
+                    total: number(fields.total),
+                    message: text(fields.message).map(|message| shorten(&message, 1_000)),
+                });
+            }
+            // Servers may cancel one thing only, the stream of a listen request.
+            "notifications/cancelled" => {
+                if let Some(id) =
+                    id(fields.request_id).filter(|_| self.modern.load(Ordering::Relaxed))
+                {
+                    self.fail(id, Error::Lost("the server ended it".to_owned()));
+                }
+            }
+            "notifications/message" => {
+                let data = fields.data.map_or("", |data| data.get());
+                self.journal.line("log", data);
+            }
+            _ => tracing::debug!(method, "a notification that means nothing here"),
+        }
+    }
+
+    /// The error object as ours, without configured secrets in its words.
+    fn failure(&self, failure: Failure) -> Error {
+        Error::Rpc {
+            code: failure.code,
+            message: self.journal.hide(&failure.message),
+            data: failure.data,
+        }
+    }
+
+    /// Reports changes of the tool list, each flood as one, for as long as it is polled.
+    pub(crate) async fn report_changes(&self) {
+        loop {
+            self.changed.notified().await;
+            self.journal.tools_changed();
+            tokio::time::sleep(CHANGES_APART).await;
+        }
+    }
+
+    /// Says that the tool list may have changed.
+    pub(crate) fn suspect_change(&self) {
+        self.changed.notify_one();
+    }
+
+    /// The connection is over: new requests fail with this reason (the first one given counts).
+    /// With `abandon`, so do those that wait.
+    pub(crate) fn end(&self, reason: &str, abandon: bool) {
+        let reason = self.journal.hide(reason);
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(reason.clone());
+            }
+            first
+        });
+        if abandon {
+            let all = std::mem::take(&mut *self.waiting());
+            for waiting in all.into_values() {
+                let _ = waiting.answer.send(Err(Error::Lost(reason.clone())));
+            }
+        }
+    }
+
+    /// Resolves when the connection is over, with the reason.
+    pub(crate) async fn ended(&self) -> String {
+        let mut ended = self.ended.subscribe();
+        match ended.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<i64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Meter {
+    fn pass(&mut self, progress: Progress) {
+        let rises = progress.progress > self.last;
+        if rises && self.budget.take() {
+            self.last = progress.progress;
+            let _ = self.to.send(progress);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Where a server is. Holds secrets (variables, headers), which its `Debug` never shows.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A program that speaks over its standard input and output.
+    Stdio {
+        /// Program, looked up in `PATH`.
+        command: String,
+        /// Arguments.
+        args: Vec<String>,
+        /// Variables added to the small inherited set (PATH, HOME, LANG …).
+        env: BTreeMap<String, String>,
+        /// Current directory.
+        cwd: Option<PathBuf>,
+    },
+    /// A streamable HTTP endpoint.
+    Http {
+        /// URL.
+        url: String,
+        /// Headers sent with every request (secrets: never shown by `Debug` or errors).
+        headers: BTreeMap<String, String>,
+    },
+}
+
+impl fmt::Debug for Endpoint {
+    /// Shows the program's name or the URL's origin: arguments, paths and queries may carry keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdio { command, .. } => write!(f, "Stdio({command})"),
+            Self::Http { url, .. } => write!(f, "Http({})", origin(url)),
+        }
+    }
+}
+
+/// The part of a URL that holds no secret: scheme, host and port.
+pub(crate) fn origin(url: &str) -> String {
+    reqwest::Url::parse(url)
+        .map_or_else(|_| "an invalid url".to_owned(), |url| url.origin().ascii_serialization())
+}

@@ -1,0 +1,123 @@
+//! What a server says on its own, passed on at a bounded rate.
+//!
+//! A server may write without end; the receiver's queue has no bound, so the bound is here.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+
+use crate::message::shorten;
+use crate::secrets::Secrets;
+
+/// What a server says on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// `notifications/tools/list_changed`, in either era's form.
+    ToolsChanged,
+    /// A line for the log (stderr of a stdio server, noise on its stdout).
+    Log(String),
+}
+
+/// Longest line that is passed on, in bytes.
+const LONGEST_LINE: usize = 2_000;
+
+/// So many may come at once, and then this many in a second.
+const BURST: f64 = 200.0;
+const PER_SECOND: f64 = 50.0;
+
+/// A budget that refills with time.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: f64,
+    at: Instant,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: BURST, at: Instant::now() }
+    }
+}
+
+impl Budget {
+    /// Takes one, if there is one.
+    pub(crate) fn take(&mut self) -> bool {
+        let now = Instant::now();
+        self.left = (self.left + now.duration_since(self.at).as_secs_f64() * PER_SECOND).min(BURST);
+        self.at = now;
+        let granted = self.left >= 1.0;
+        if granted {
+            self.left -= 1.0;
+        }
+        granted
+    }
+}
+
+/// Passes lines and changes on to whoever supervises.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    events: mpsc::UnboundedSender<Event>,
+    secrets: Secrets,
+    state: Mutex<(Budget, u64)>,
+}
+
+impl Journal {
+    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, secrets: Secrets) -> Self {
+        Self { events, secrets, state: Mutex::default() }
+    }
+
+    /// Logs a line of the server's, shortened, without secrets, or counts it as left out.
+    pub(crate) fn line(&self, source: &str, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let left_out = {
+            let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if !state.0.take() {
+                state.1 += 1;
+                return;
+            }
+            std::mem::take(&mut state.1)
+        };
+        if left_out > 0 {
+            self.send(Event::Log(format!("{left_out} lines were left out")));
+        }
+        self.send(Event::Log(format!("{source}: {}", self.hide(&shorten(text, LONGEST_LINE)))));
+    }
+
+    /// Says that the list of tools changed.
+    pub(crate) fn tools_changed(&self) {
+        self.send(Event::ToolsChanged);
+    }
+
+    /// The text without the configured secrets.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        self.secrets.hide(text)
+    }
+
+    fn send(&self, event: Event) {
+        // Nobody listening is the listener's choice.
+        let _ = self.events.send(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_lines_is_counted_not_queued() {
+        let (events, mut received) = mpsc::unbounded_channel();
+        let journal = Journal::new(events, Secrets::default());
+        for _ in 0..10_000 {
+            journal.line("stderr", "again");
+        }
+        drop(journal);
+        let mut lines = 0;
+        while received.try_recv().is_ok() {
+            lines += 1;
+        }
+        assert!((200..400).contains(&lines), "{lines}");
+    }
+}

@@ -1,0 +1,52 @@
+//! Messages as text. What passes through is pasted in as it came.
+//!
+//! Every function gives one line: a line feed can only stand between tokens of the pasted JSON,
+//! where a space means the same, and the stdio transport frames by lines.
+
+use serde_json::value::RawValue;
+
+/// A request.
+#[must_use]
+pub fn request(id: i64, method: &str, params: &str) -> String {
+    line(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{},"params":{params}}}"#, quote(method)))
+}
+
+/// A notification.
+#[must_use]
+pub fn notification(method: &str, params: &str) -> String {
+    line(format!(r#"{{"jsonrpc":"2.0","method":{},"params":{params}}}"#, quote(method)))
+}
+
+/// The answer to a request.
+#[must_use]
+pub fn reply(id: &RawValue, result: &str) -> String {
+    line(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.get()))
+}
+
+/// The answer to a request that cannot be met.
+#[must_use]
+pub fn refusal(id: &RawValue, code: i64, message: &str) -> String {
+    line(format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":{code},"message":{}}}}}"#,
+        id.get(),
+        quote(message)
+    ))
+}
+
+/// An object of fields whose values are JSON already.
+#[must_use]
+pub fn object(fields: &[(&str, &str)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}:{value}", quote(name))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// A JSON string.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn line(text: String) -> String {
+    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
+}

@@ -1,0 +1,8 @@
+//! The client against servers that nobody here wrote, and against hostile ones.
+
+mod foreign_http;
+mod foreign_stdio;
+mod hostile;
+mod parser;
+mod peer;
+mod support;
