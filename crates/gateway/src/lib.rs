@@ -6,6 +6,10 @@
 
 pub mod config;
 
+mod json;
+mod names;
+mod schema;
+
 mod gateway;
 mod session;
 

@@ -1,27 +1,56 @@
 //! Rows, for SQLite and PostgreSQL.
+//!
+//! One set of statements serves both; what differs between them stands in `dialect`. This crate
+//! knows what a row means to keep it consistent (an approval is used once, an intent is on disk
+//! before its call), but decides about no call and reads no clock: every time comes in from
+//! outside, in milliseconds since 1970.
 
-/// The database. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Store {}
+mod dialect;
+mod migrate;
+
+mod approvals;
+mod audit;
+mod owners;
+mod scripts;
+mod sessions;
+
+#[cfg(test)]
+mod contract;
+
+pub use approvals::{Answer, AnswerKind, ApprovalRow, ApprovalState, NewApproval, SessionAllow};
+pub use audit::{AuditFilter, AuditRow};
+pub use dialect::Store;
+pub use owners::Owner;
+pub use scripts::{IntentRow, IntentState, ScriptRow, ScriptState};
+pub use sessions::SessionRow;
 
 /// Why the store could not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address or the file cannot be used as it is given.
+    /// The address or the file cannot be used as it is given; says what would do.
     #[error("{0}")]
     Setting(String),
     /// The database was written by a newer version.
+    #[error(
+        "the database has version {found}, this program knows {known}: use a newer pinfold, or \
+         another database"
+    )]
+    TooNew {
+        /// Version of the database.
+        found: i64,
+        /// Highest version known here.
+        known: i64,
+    },
+    /// The row cannot be changed that way any more; says why.
     #[error("{0}")]
-    TooNew(String),
+    Conflict(String),
     /// The database failed.
-    #[error("{0}")]
+    #[error("the database failed: {0}")]
     Database(String),
 }
 
-impl Store {
-    /// Opens (and where needed creates) `sqlite://path/file.db` or `postgres://…` and brings its
-    /// tables up to date.
-    pub async fn open(_url: &str) -> Result<Self, Error> {
-        unimplemented!()
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(error.to_string())
     }
 }

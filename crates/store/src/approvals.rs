@@ -1,0 +1,306 @@
+//! Questions to a person and their answers.
+//!
+//! A question is found by its key, which names everything it is bound to. At most one question of
+//! a key is open; an answer is used once, and not after it expired.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::dialect::{Durability, Writing};
+use crate::{Error, Store};
+
+/// A question to be asked.
+#[derive(Clone, Debug)]
+pub struct NewApproval {
+    /// Names it.
+    pub id: String,
+    /// Everything that it is bound to, as a hash.
+    pub key: String,
+    /// Who calls.
+    pub principal: String,
+    /// Under which profile.
+    pub profile: String,
+    /// In which session.
+    pub session: String,
+    /// Which tool.
+    pub tool: String,
+    /// What is shown to the person, as JSON.
+    pub payload: String,
+    /// Now.
+    pub created_ms: i64,
+    /// When it is void.
+    pub expires_ms: i64,
+}
+
+/// A question as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApprovalRow {
+    /// Names it.
+    pub id: String,
+    /// Who calls.
+    pub principal: String,
+    /// Under which profile.
+    pub profile: String,
+    /// In which session.
+    pub session: String,
+    /// Which tool.
+    pub tool: String,
+    /// What is shown to the person, as JSON.
+    pub payload: String,
+    /// How it is.
+    pub state: ApprovalState,
+    /// When it was asked.
+    pub created_ms: i64,
+    /// When it is, or the unused answer is, void.
+    pub expires_ms: i64,
+}
+
+/// How a question is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalState {
+    /// Not yet answered.
+    Open,
+    /// Answered, and the answer not yet used.
+    Answered,
+    /// The answer was used.
+    Used,
+    /// Nobody answered, or nobody used the answer, in time.
+    Expired,
+    /// What it was about has changed.
+    Void,
+}
+
+impl ApprovalState {
+    fn parse(text: &str) -> Self {
+        match text {
+            "open" => Self::Open,
+            "answered" => Self::Answered,
+            "used" => Self::Used,
+            "void" => Self::Void,
+            _ => Self::Expired,
+        }
+    }
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Which.
+    pub kind: AnswerKind,
+    /// Why, if it is a no.
+    pub reason: String,
+    /// Who.
+    pub by: String,
+}
+
+/// Which answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// This call.
+    Once,
+    /// The rest of the session.
+    Session,
+    /// No.
+    Deny,
+}
+
+impl AnswerKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::Deny => "deny",
+        }
+    }
+}
+
+/// What "this session" allows.
+#[derive(Clone, Debug)]
+pub struct SessionAllow {
+    /// The session.
+    pub session: String,
+    /// The tool.
+    pub tool: String,
+    /// Hash of its definition.
+    pub definition: String,
+}
+
+const COLUMNS: &str =
+    "id, principal, profile, session, tool, payload, state, created_ms, expires_ms";
+
+fn row(row: &AnyRow) -> Result<ApprovalRow, Error> {
+    Ok(ApprovalRow {
+        id: row.try_get("id")?,
+        principal: row.try_get("principal")?,
+        profile: row.try_get("profile")?,
+        session: row.try_get("session")?,
+        tool: row.try_get("tool")?,
+        payload: row.try_get("payload")?,
+        state: ApprovalState::parse(row.try_get::<String, _>("state")?.as_str()),
+        created_ms: row.try_get("created_ms")?,
+        expires_ms: row.try_get("expires_ms")?,
+    })
+}
+
+async fn expire(writing: &mut Writing, now_ms: i64) -> Result<(), Error> {
+    sqlx::query(
+        "UPDATE approvals SET state = 'expired' \
+         WHERE state IN ('open', 'answered') AND expires_ms <= $1",
+    )
+    .bind(now_ms)
+    .execute(writing.connection())
+    .await?;
+    Ok(())
+}
+
+impl Store {
+    /// The open question with this key, or a new one.
+    pub async fn ask(&self, new: &NewApproval) -> Result<ApprovalRow, Error> {
+        let mut writing = self.write(Durability::Process).await?;
+        expire(&mut writing, new.created_ms).await?;
+        sqlx::query(
+            "INSERT INTO approvals (id, request_key, principal, profile, session, tool, payload, \
+             state, answer, reason, answered_by, created_ms, answered_ms, expires_ms) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', '', '', '', $8, 0, $9) \
+             ON CONFLICT (request_key) WHERE state = 'open' DO NOTHING",
+        )
+        .bind(&new.id)
+        .bind(&new.key)
+        .bind(&new.principal)
+        .bind(&new.profile)
+        .bind(&new.session)
+        .bind(&new.tool)
+        .bind(&new.payload)
+        .bind(new.created_ms)
+        .bind(new.expires_ms)
+        .execute(writing.connection())
+        .await?;
+        let statement = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM approvals WHERE request_key = $1 AND state = 'open'"
+        ));
+        let found = sqlx::query(statement).bind(&new.key).fetch_one(writing.connection()).await?;
+        let found = row(&found)?;
+        writing.commit().await?;
+        Ok(found)
+    }
+
+    /// Takes the answer to the question with this key, if there is an unused one.
+    pub async fn take_answer(&self, key: &str, now_ms: i64) -> Result<Option<Answer>, Error> {
+        let mut writing = self.write(Durability::Machine).await?;
+        let taken = sqlx::query(
+            "UPDATE approvals SET state = 'used' WHERE state = 'answered' AND id = \
+             (SELECT id FROM approvals WHERE request_key = $1 AND state = 'answered' \
+              AND expires_ms > $2 ORDER BY answered_ms LIMIT 1) \
+             RETURNING answer, reason, answered_by",
+        )
+        .bind(key)
+        .bind(now_ms)
+        .fetch_optional(writing.connection())
+        .await?;
+        writing.commit().await?;
+        let Some(taken) = taken else { return Ok(None) };
+        let kind = match taken.try_get::<String, _>("answer")?.as_str() {
+            "once" => AnswerKind::Once,
+            "session" => AnswerKind::Session,
+            _ => AnswerKind::Deny,
+        };
+        Ok(Some(Answer {
+            kind,
+            reason: taken.try_get("reason")?,
+            by: taken.try_get("answered_by")?,
+        }))
+    }
+
+    /// One question.
+    pub async fn approval(&self, id: &str) -> Result<Option<ApprovalRow>, Error> {
+        let statement =
+            sqlx::AssertSqlSafe(format!("SELECT {COLUMNS} FROM approvals WHERE id = $1"));
+        let found =
+            sqlx::query(statement).bind(id).fetch_optional(&mut *self.read().await?).await?;
+        found.as_ref().map(row).transpose()
+    }
+
+    /// The open questions, oldest first.
+    pub async fn open_approvals(&self, now_ms: i64) -> Result<Vec<ApprovalRow>, Error> {
+        let statement = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM approvals WHERE state = 'open' AND expires_ms > $1 \
+             ORDER BY created_ms, id"
+        ));
+        let found = sqlx::query(statement).bind(now_ms).fetch_all(&mut *self.read().await?).await?;
+        found.iter().map(row).collect()
+    }
+
+    /// Answers an open question. Of several answers the first wins; the others are a conflict.
+    pub async fn answer(
+        &self,
+        id: &str,
+        answer: &Answer,
+        allow: Option<&SessionAllow>,
+        now_ms: i64,
+        expires_ms: i64,
+    ) -> Result<(), Error> {
+        let mut writing = self.write(Durability::Machine).await?;
+        let changed = sqlx::query(
+            "UPDATE approvals SET state = 'answered', answer = $2, reason = $3, \
+             answered_by = $4, answered_ms = $5, expires_ms = $6 \
+             WHERE id = $1 AND state = 'open' AND expires_ms > $5",
+        )
+        .bind(id)
+        .bind(answer.kind.name())
+        .bind(&answer.reason)
+        .bind(&answer.by)
+        .bind(now_ms)
+        .bind(expires_ms)
+        .execute(writing.connection())
+        .await?
+        .rows_affected();
+        if changed == 0 {
+            drop(writing);
+            return Err(self.why_not_open(id, now_ms).await?);
+        }
+        if let Some(allow) = allow {
+            sqlx::query(
+                "INSERT INTO session_allows (session, tool, definition, answered_by, at_ms) \
+                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session, tool, definition) DO NOTHING",
+            )
+            .bind(&allow.session)
+            .bind(&allow.tool)
+            .bind(&allow.definition)
+            .bind(&answer.by)
+            .bind(now_ms)
+            .execute(writing.connection())
+            .await?;
+        }
+        writing.commit().await
+    }
+
+    /// Makes an open question void, because what it was about has changed.
+    pub async fn void_approval(&self, id: &str) -> Result<(), Error> {
+        let mut writing = self.write(Durability::Process).await?;
+        sqlx::query("UPDATE approvals SET state = 'void' WHERE id = $1 AND state = 'open'")
+            .bind(id)
+            .execute(writing.connection())
+            .await?;
+        writing.commit().await
+    }
+
+    async fn why_not_open(&self, id: &str, now_ms: i64) -> Result<Error, Error> {
+        let Some(row) = self.approval(id).await? else {
+            return Ok(Error::Conflict(format!("there is no approval {id}")));
+        };
+        Ok(Error::Conflict(match row.state {
+            ApprovalState::Answered | ApprovalState::Used => {
+                format!("approval {id} was answered already")
+            }
+            ApprovalState::Void => {
+                format!("approval {id} is void: what it was about has changed; make the call again")
+            }
+            ApprovalState::Open if row.expires_ms > now_ms => {
+                format!("approval {id} was changed at the same time; look again")
+            }
+            ApprovalState::Open | ApprovalState::Expired => {
+                format!("approval {id} has expired; make the call again to be asked again")
+            }
+        }))
+    }
+}
