@@ -8,7 +8,11 @@ mod tidy;
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(name = "xtask", about = "The project's own checks and benchmarks.")]
+#[command(
+    name = "xtask",
+    bin_name = "cargo xtask",
+    about = "The project's own checks and benchmarks."
+)]
 enum Task {
     /// Format, lints, tests, documentation and tidy: what has to hold before a merge.
     Ci(ci::Options),
@@ -18,11 +22,19 @@ enum Task {
     Bench(bench::Options),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Task::parse() {
+fn main() -> std::process::ExitCode {
+    let done = match Task::parse() {
         Task::Ci(options) => ci::run(&options),
         Task::Tidy => tidy::run(),
         Task::Bench(options) => bench::run(&options),
+    };
+    match done {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            // Without the backtrace that `Debug` would print.
+            eprintln!("xtask: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
     }
 }
 
