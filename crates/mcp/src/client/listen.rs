@@ -27,14 +27,12 @@ async fn open_again_and_again(connection: &Connection, revision: &Revision) {
         let forever = Limit { silence: None, total: None };
         let mut request = Request::new("subscriptions/listen", Some(revision), forever);
         request.params = vec![("notifications", r#"{"toolsListChanged":true}"#)];
-        match connection.request(request).await {
-            Err(error @ (Error::Rpc { .. } | Error::Refused(_) | Error::Connect(_))) => {
-                tracing::debug!(%error, "changes of the tool list are not told");
-                return;
-            }
-            // An answer ends the stream in good order; a loss may be a proxy's time limit.
-            Ok(_) | Err(_) => {}
+        let outcome = connection.request(request).await;
+        if let Err(error @ (Error::Rpc { .. } | Error::Refused(_) | Error::Connect(_))) = outcome {
+            tracing::debug!(%error, "changes of the tool list are not told");
+            return;
         }
+        // An answer ends the stream in good order; a loss may be a proxy's time limit.
         if opened.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }

@@ -1,1 +1,0 @@
-//! The user's MCP servers: connected, supervised, restarted.

@@ -1,0 +1,232 @@
+//! The user's MCP servers: connected in the background, supervised, restarted.
+//!
+//! Nobody waits for a server at start, and one that is down keeps its tools listed; a call to it
+//! has it tried again at once and fails soon, saying why. Whether a call may be made is not decided
+//! here, and a call whose outcome is unknown is never repeated.
+
+mod supervise;
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Snapshot, Source, SourceCall, SourceError, State};
+
+/// How patient to be with a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For starting it and agreeing on a revision (a package may have to be downloaded first).
+    pub connect: Duration,
+    /// How long a call waits for a server that is down or still starting.
+    pub call: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(60), call: Duration::from_secs(10) }
+    }
+}
+
+/// So soon after a failed attempt a call does not have the server tried again.
+const ATTEMPTS_APART: Duration = Duration::from_secs(1);
+
+/// One of the user's MCP servers.
+#[derive(Debug)]
+pub struct Upstream {
+    shared: Arc<Shared>,
+}
+
+/// What the supervisor and the calls share.
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    patience: Patience,
+    snapshot: RwLock<Arc<Snapshot>>,
+    changes: watch::Sender<u64>,
+    link: watch::Sender<Link>,
+    /// Has a server that is down tried again at once.
+    wake: Notify,
+    closing: CancellationToken,
+    finished: CancellationToken,
+}
+
+/// The connection there is, if there is one.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    client: Option<mcp::Client>,
+    /// Which connection it is, or was.
+    number: u64,
+    /// So many attempts to connect have ended.
+    attempts: u64,
+    /// When the last attempt failed; `None` after one that did not.
+    failed: Option<Instant>,
+}
+
+impl Upstream {
+    /// Begins to connect in the background. Must be called within a tokio runtime.
+    #[must_use]
+    pub fn start(name: &str, endpoint: mcp::Endpoint, patience: Patience) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            name: name.to_owned(),
+            patience,
+            snapshot: RwLock::default(),
+            changes: watch::Sender::new(0),
+            link: watch::Sender::default(),
+            wake: Notify::new(),
+            closing: CancellationToken::new(),
+            finished: CancellationToken::new(),
+        });
+        tokio::spawn(supervise::supervise(Arc::clone(&shared), endpoint));
+        Arc::new(Self { shared })
+    }
+
+    /// Ends the connection, and a stdio server with everything it started; waits until it is gone.
+    pub async fn close(&self) {
+        self.shared.closing.cancel();
+        self.shared.finished.cancelled().await;
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+    }
+}
+
+#[async_trait::async_trait]
+impl Source for Upstream {
+    fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.snapshot()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
+    }
+
+    async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError> {
+        let cancel = call.cancel.clone();
+        let deadline = Instant::now() + self.shared.patience.call.min(call.timeout);
+        let mut used = 0;
+        loop {
+            let (client, number) = tokio::select! {
+                () = cancel.cancelled() => return Err(SourceError::Cancelled),
+                client = self.shared.connected(used, deadline) => client?,
+            };
+            let outcome = client
+                .call_tool(mcp::ToolCall {
+                    name: call.tool.clone(),
+                    arguments: call.arguments.clone(),
+                    cancel: call.cancel.clone(),
+                    timeout: call.timeout,
+                    progress: call.progress.clone(),
+                })
+                .await;
+            match outcome {
+                // Nothing was sent, so the next connection may be used; only once.
+                Err(mcp::Error::Connect(_)) if used == 0 => used = number,
+                outcome => return outcome.map_err(|error| self.shared.explain(error)),
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes what is offered, and tells whoever watches if that makes a difference.
+    fn publish(&self, tools: Option<Vec<mcp::Tool>>, state: State) {
+        let before = self.snapshot();
+        let tools = match tools {
+            Some(tools) if !is_same(&before.tools, &tools) => {
+                tools.into_iter().map(Arc::new).collect()
+            }
+            _ => before.tools.clone(),
+        };
+        let is_changed = before.state != state
+            || before.tools.len() != tools.len()
+            || before.tools.iter().zip(&tools).any(|(old, new)| !Arc::ptr_eq(old, new));
+        if is_changed {
+            let next = Arc::new(Snapshot { tools, state });
+            *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = next;
+            self.changes.send_modify(|version| *version += 1);
+        }
+    }
+
+    /// A connection newer than `after`, waiting for one attempt of the supervisor's if need be.
+    async fn connected(
+        &self,
+        after: u64,
+        deadline: Instant,
+    ) -> Result<(mcp::Client, u64), SourceError> {
+        let mut link = self.link.subscribe();
+        let first = link.borrow_and_update().clone();
+        if let Some(client) = first.client.filter(|_| first.number > after) {
+            return Ok((client, first.number));
+        }
+        if first.failed.is_some_and(|failed| failed.elapsed() < ATTEMPTS_APART) {
+            return Err(self.unavailable("it could not be reached just now"));
+        }
+        self.wake.notify_one();
+        let wait = link.wait_for(|link| {
+            (link.client.is_some() && link.number > after) || link.attempts > first.attempts
+        });
+        match tokio::time::timeout_at(deadline, wait).await {
+            Ok(Ok(link)) => match &link.client {
+                Some(client) if link.number > after => Ok((client.clone(), link.number)),
+                _ => Err(self.unavailable("it could not be reached")),
+            },
+            Ok(Err(_)) => Err(self.unavailable("it was closed")),
+            Err(_) => Err(self.unavailable("it is still starting")),
+        }
+    }
+
+    fn unavailable(&self, otherwise: &str) -> SourceError {
+        let snapshot = self.snapshot();
+        let reason = match &snapshot.state {
+            State::Down { reason } => reason,
+            State::Starting | State::Ready => otherwise,
+        };
+        SourceError::Unavailable(format!("server `{}` is not available: {reason}", self.name))
+    }
+
+    fn explain(&self, error: mcp::Error) -> SourceError {
+        let name = &self.name;
+        match error {
+            mcp::Error::Connect(reason) => {
+                SourceError::Unavailable(format!("server `{name}` is not available: {reason}"))
+            }
+            mcp::Error::Lost(reason) => SourceError::Lost(format!(
+                "the connection to server `{name}` ended before the answer ({reason}): whether the \
+                 call took effect is unknown"
+            )),
+            mcp::Error::Timeout(after) => SourceError::Timeout(format!(
+                "server `{name}` gave no answer within {:.1} s; it was told to stop",
+                after.as_secs_f64()
+            )),
+            mcp::Error::Cancelled => SourceError::Cancelled,
+            error @ (mcp::Error::Refused(_)
+            | mcp::Error::Rpc { .. }
+            | mcp::Error::Protocol(_)
+            | mcp::Error::InputRequired(_)) => {
+                SourceError::Failed(format!("server `{name}`: {error}"))
+            }
+        }
+    }
+}
+
+fn is_same(before: &[Arc<mcp::Tool>], after: &[mcp::Tool]) -> bool {
+    before.len() == after.len()
+        && before.iter().zip(after).all(|(old, new)| old.raw.get() == new.raw.get())
+}
+
+#[cfg(test)]
+mod tests;
