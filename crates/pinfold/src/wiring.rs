@@ -1,10 +1,14 @@
 //! Puts the parts together: what a command needs to call tools.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use gateway::config::Profile;
+use gateway::sources::upstream::{Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
 
@@ -30,37 +34,77 @@ pub(crate) struct Open {
     pub(crate) session: Arc<Session>,
     /// Servers of the profile that cannot be used now.
     pub(crate) not_ready: Vec<(String, State)>,
+    upstreams: Vec<Arc<Upstream>>,
+}
+
+impl Open {
+    /// Ends what runs and the servers that were started, and waits for it.
+    pub(crate) async fn close(self) {
+        self.gateway.close().await;
+        let closing = self.upstreams.iter().map(|upstream| upstream.close());
+        futures_util::future::join_all(closing).await;
+    }
 }
 
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str) -> Result<Open, Failure> {
     let rules = config.profile(profile).map_err(Failure::usage)?;
-    let mut sources: Vec<Arc<dyn Source>> = Vec::new();
-    for name in &rules.servers {
-        let endpoint = config.endpoint(name).map_err(Failure::usage)?;
-        sources.push(upstream(name, endpoint));
-    }
-    let data_dir = config.file.data_dir.clone();
-    std::fs::create_dir_all(&data_dir)
-        .with_context(|| format!("cannot make data_dir {}", data_dir.display()))
+    // All of them, before the first is started: a fault in the last should not cost a start.
+    let endpoints = rules
+        .servers
+        .iter()
+        .map(|name| Ok((name, config.endpoint(name)?)))
+        .collect::<anyhow::Result<Vec<_>>>()
         .map_err(Failure::usage)?;
-    let store = store::Store::open(&config.database).await.map_err(Failure::usage)?;
+    let upstreams: Vec<Arc<Upstream>> = endpoints
+        .into_iter()
+        .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
+        .collect();
+    let sources =
+        upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
+    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     let (engine, isolation) = engine(config).await;
-    let parts = Parts {
+    let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
+    let gateway = gateway(config, sources, profiles, engine, isolation).await?;
+    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
+    let not_ready = settled(&gateway, profile).await;
+    Ok(Open { gateway, session, not_ready, upstreams })
+}
+
+/// Makes the directory that holds everything pinfold writes, for its owner alone.
+fn private_directory(path: &Path) -> anyhow::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(path).with_context(|| format!("cannot make data_dir {}", path.display()))
+}
+
+/// A gateway that knows the store and starts nothing.
+pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Failure> {
+    let nothing = "not started for this command".to_owned();
+    gateway(config, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+}
+
+async fn gateway(
+    config: &Config,
+    sources: Vec<Arc<dyn Source>>,
+    profiles: BTreeMap<String, Profile>,
+    engine: Result<script::Engine, String>,
+    isolation: String,
+) -> Result<Arc<Gateway>, Failure> {
+    let store = store::Store::open(&config.database).await.map_err(Failure::usage)?;
+    Gateway::open(Parts {
         store,
         engine,
         sources,
-        profiles: BTreeMap::from([(profile.to_owned(), rules.clone())]),
+        profiles,
         scripts: config.file.scripts.clone(),
         approvals: config.file.approvals.clone(),
-        data_dir,
+        data_dir: config.file.data_dir.clone(),
         isolation,
-    };
-    let gateway = Gateway::open(parts).await.map_err(Failure::usage)?;
-    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
-    let not_ready = settled(&gateway, profile).await;
-    Ok(Open { gateway, session, not_ready })
+    })
+    .await
+    .map_err(Failure::usage)
 }
 
 /// What runs scripts and how well it confines them, or why there is nothing.
@@ -93,8 +137,4 @@ async fn settled(gateway: &Gateway, profile: &str) -> Vec<(String, State)> {
         starting.join(", ")
     ));
     gateway.settle(profile, PATIENCE).await
-}
-
-fn upstream(_name: &str, _endpoint: mcp::Endpoint) -> Arc<dyn Source> {
-    unimplemented!()
 }

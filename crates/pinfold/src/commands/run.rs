@@ -61,7 +61,7 @@ impl Run {
             () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
         };
         let ended = self.call(&open, &code, &cancel).await;
-        open.gateway.close().await;
+        open.close().await;
         ended
     }
 

@@ -49,7 +49,7 @@ impl Tools {
                 terminal::say(&format!("run_script is not offered: {reason}"));
             }
         }
-        open.gateway.close().await;
+        open.close().await;
         Ok(())
     }
 }

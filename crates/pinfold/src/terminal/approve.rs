@@ -67,19 +67,19 @@ fn dialogue(
     }
 }
 
-/// Everything a person needs to decide.
-fn question(approval: &Approval, tools: &[Listed], rows: usize) -> String {
+/// Everything a person needs to decide. An effect that `tools` does not tell is left out.
+pub(crate) fn question(approval: &Approval, tools: &[Listed], rows: usize) -> String {
     let mut text = String::new();
     let effect = |name: &str| {
         let tool = tools.iter().find(|tool| tool.name == name);
-        tool.map_or("unknown".to_owned(), |tool| word(tool.effect))
+        tool.map_or(String::new(), |tool| format!(" ({})", word(tool.effect)))
     };
     // Writing into a String cannot fail.
     let _ = match &approval.code {
         Some(_) => writeln!(text, "\nA script asks to change something."),
         None => writeln!(
             text,
-            "\n{} ({}) asks to run.",
+            "\n{}{} asks to run.",
             Shown::line(&approval.tool),
             effect(&approval.tool)
         ),
@@ -88,10 +88,10 @@ fn question(approval: &Approval, tools: &[Listed], rows: usize) -> String {
         let _ = writeln!(text, "  what it says it does: {}", Shown::line(description));
     }
     for listed in &approval.listed {
-        let note = if listed.asked { "" } else { ", needs no approval" };
+        let note = if listed.asked { "" } else { ", which needs no approval" };
         let _ = writeln!(
             text,
-            "  may call {} ({}{note})",
+            "  may call {}{}{note}",
             Shown::line(&listed.name),
             effect(&listed.name)
         );
@@ -128,6 +128,8 @@ mod tests {
     fn approval(code: &str) -> Approval {
         Approval {
             id: "a".to_owned(),
+            principal: "local".to_owned(),
+            session: "s".to_owned(),
             tool: "run_script".to_owned(),
             description: Some("restarts\u{1b}[8m everything".to_owned()),
             code: Some(code.to_owned()),
@@ -166,7 +168,7 @@ mod tests {
         assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown}");
         for part in [
             r"restarts\u{1b}[8m everything",
-            "may call fleet__restart (unknown)",
+            "may call fleet__restart\n",
             "names fleet__wipe in line 7 without listing it",
             r"    1 │ ok()\u{d}\u{202e}wipe()",
         ] {
