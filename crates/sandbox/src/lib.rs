@@ -13,6 +13,7 @@ mod output;
 mod level;
 mod plan;
 mod view;
+mod prefixes;
 mod seccomp;
 mod landlock;
 mod keeper;
@@ -21,16 +22,9 @@ mod sys;
 pub use error::Error;
 pub use level::{Layer, Level};
 pub use limits::{Captured, Ended, Ending, Limits, Usage};
+pub use prefixes::program_prefixes;
 pub use running::Running;
 pub use sandbox::{Options, Sandbox, Way};
 #[cfg(feature = "leave-out")]
 pub use spec::LeftOut;
 pub use spec::{Access, Mount, Output, Source, Spec};
-
-use std::path::PathBuf;
-
-/// Absolute host paths that a run needs to see for the interpreter at `program`: its real path
-/// and prefix. Kept here because what may be shown of a home directory is a matter of confinement.
-pub fn program_prefixes(_program: &std::path::Path) -> Result<Vec<PathBuf>, Error> {
-    unimplemented!()
-}
