@@ -1,15 +1,28 @@
 //! A question to a person about one call, and the answer to it.
+//!
+//! A question is bound by its key to everything that was shown or that matters: principal,
+//! session, tool, the exact arguments or the code with the tools it lists, and the hash of each
+//! tool's definition. Who may answer is decided elsewhere; here an answer is only kept, and used
+//! once by the same call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+use crate::gateway::{Error, Gateway};
+use crate::session::Session;
 
 /// A question to a person. It is kept in the store; the same call made again finds the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Approval {
     /// Names it for [`crate::Gateway::answer`].
     pub id: String,
+    /// Who calls.
+    pub principal: String,
+    /// In which session.
+    pub session: String,
     /// The tool that is called: a server's, or `run_script`.
     pub tool: String,
     /// For a script: what its author says it does.
@@ -30,7 +43,7 @@ pub struct Approval {
 }
 
 /// A tool that a script lists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedTool {
     /// Its full name.
     pub name: String,
@@ -39,7 +52,7 @@ pub struct ListedTool {
 }
 
 /// One of the things that can be answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// This call only.
@@ -71,4 +84,136 @@ pub struct Answered {
     pub tool: String,
     /// Until when the same call finds the answer, in milliseconds since 1970.
     pub expires_ms: i64,
+}
+
+/// What the store keeps of a question.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Payload {
+    pub(crate) description: Option<String>,
+    pub(crate) code: Option<String>,
+    pub(crate) arguments: Arc<RawValue>,
+    pub(crate) listed: Vec<ListedTool>,
+    pub(crate) unlisted: Vec<(String, u32)>,
+    pub(crate) choices: Vec<Choice>,
+    /// Hash of the definition of each tool it is about, by full name.
+    pub(crate) definitions: BTreeMap<String, String>,
+}
+
+impl Approval {
+    pub(crate) fn of(row: store::ApprovalRow) -> Result<Self, Error> {
+        let payload = payload(&row)?;
+        Ok(Self {
+            id: row.id,
+            principal: row.principal,
+            session: row.session,
+            tool: row.tool,
+            description: payload.description,
+            code: payload.code,
+            arguments: payload.arguments,
+            listed: payload.listed,
+            unlisted: payload.unlisted,
+            choices: payload.choices,
+            expires_ms: row.expires_ms,
+        })
+    }
+}
+
+fn payload(row: &store::ApprovalRow) -> Result<Payload, Error> {
+    serde_json::from_str(&row.payload).map_err(|error| {
+        Error::Approval(format!("approval {} cannot be read: {error}; make the call again", row.id))
+    })
+}
+
+/// A question to be asked.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) tool: &'a str,
+    pub(crate) key: String,
+    pub(crate) payload: Payload,
+}
+
+impl Gateway {
+    /// Asks, or finds the question that is open already.
+    pub(crate) async fn ask(&self, question: Question<'_>) -> Result<Approval, Error> {
+        let now = crate::gateway::now_ms();
+        let payload = serde_json::to_string(&question.payload)
+            .map_err(|error| Error::Approval(format!("the question cannot be kept: {error}")))?;
+        let row = self
+            .store
+            .ask(&store::NewApproval {
+                id: uuid::Uuid::now_v7().to_string(),
+                key: question.key,
+                principal: question.session.principal.clone(),
+                profile: question.session.profile_name.clone(),
+                session: question.session.id.clone(),
+                tool: question.tool.to_owned(),
+                payload,
+                created_ms: now,
+                expires_ms: now + self.expire_ms(),
+            })
+            .await?;
+        Approval::of(row)
+    }
+
+    /// The open questions, oldest first.
+    pub async fn approvals(&self) -> Result<Vec<Approval>, Error> {
+        let rows = self.store.open_approvals(crate::gateway::now_ms()).await?;
+        rows.into_iter().map(Approval::of).collect()
+    }
+
+    /// Answers an approval; `by` says who, for the record. Of several answers the first wins.
+    pub async fn answer(&self, id: &str, answer: Answer, by: &str) -> Result<Answered, Error> {
+        let Some(row) = self.store.approval(id).await? else {
+            return Err(Error::Approval(format!("there is no approval {id}")));
+        };
+        let payload = payload(&row)?;
+        let (kind, choice, reason) = match answer {
+            Answer::Once => (store::AnswerKind::Once, Choice::Once, String::new()),
+            Answer::Session => (store::AnswerKind::Session, Choice::Session, String::new()),
+            Answer::Deny { reason } => (store::AnswerKind::Deny, Choice::Deny, reason),
+        };
+        if !payload.choices.contains(&choice) {
+            return Err(Error::Approval(format!(
+                "{} cannot be allowed for the session; allow it once or deny it",
+                row.tool
+            )));
+        }
+        if choice != Choice::Deny {
+            self.refuse_changed(&row.id, &payload).await?;
+        }
+        let allow = (choice == Choice::Session).then(|| store::SessionAllow {
+            session: row.session.clone(),
+            tool: row.tool.clone(),
+            definition: payload.definitions.get(&row.tool).cloned().unwrap_or_default(),
+        });
+        let now = crate::gateway::now_ms();
+        let expires_ms = now + self.expire_ms();
+        let answer = store::Answer { kind, reason, by: by.to_owned() };
+        self.store.answer(id, &answer, allow.as_ref(), now, expires_ms).await.map_err(|error| {
+            match error {
+                store::Error::Conflict(reason) => Error::Approval(reason),
+                other => Error::Store(other),
+            }
+        })?;
+        Ok(Answered { tool: row.tool, expires_ms })
+    }
+
+    /// A question about a tool that has changed since is void.
+    async fn refuse_changed(&self, id: &str, payload: &Payload) -> Result<(), Error> {
+        let table = self.catalog.table();
+        let changed = payload.definitions.iter().find(|(name, definition)| {
+            table.get(name).is_none_or(|known| known.definition != **definition)
+        });
+        let Some((name, _)) = changed else { return Ok(()) };
+        self.store.void_approval(id).await?;
+        Err(Error::Approval(format!(
+            "approval {id} is void: the definition of {name} has changed since it was asked; make \
+             the call again to be asked about the new one"
+        )))
+    }
+
+    fn expire_ms(&self) -> i64 {
+        i64::try_from(self.approvals.expire_sec).unwrap_or(i64::MAX / 2000) * 1000
+    }
 }

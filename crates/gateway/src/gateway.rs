@@ -1,19 +1,27 @@
-//! The gateway: what it is made of and what can be asked of it.
+//! The gateway: what it is made of and what can be asked of it besides calls.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::approval::{Answer, Answered};
-use crate::call::{Outcome, Request};
+use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
-use crate::policy::{ApprovalRule, Effect};
+use crate::owner::{self, Owner};
+use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::session::Session;
+use crate::sources::run_script;
 use crate::sources::{Source, State};
+use crate::{names, recovery};
+
+/// The source of our own tools, as it is shown.
+pub(crate) const OWN: &str = "pinfold";
 
 /// What a gateway is made of.
 #[derive(Debug)]
@@ -74,53 +82,245 @@ pub struct Listed {
 
 /// Decides about, runs and records every tool call.
 #[derive(Debug)]
-pub struct Gateway {}
+pub struct Gateway {
+    pub(crate) store: store::Store,
+    pub(crate) engine: Result<script::Engine, String>,
+    pub(crate) catalog: Catalog,
+    pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
+    pub(crate) scripts: Scripts,
+    pub(crate) approvals: Approvals,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) isolation: String,
+    pub(crate) owner: Owner,
+    /// Calls that run, each in a task of its own.
+    pub(crate) jobs: TaskTracker,
+    /// Cancelled when the gateway closes; every call has a child of it.
+    pub(crate) stop: CancellationToken,
+}
 
 impl Gateway {
     /// Puts the parts together and settles what a crashed process left behind.
-    pub async fn open(_parts: Parts) -> Result<Arc<Self>, Error> {
-        unimplemented!()
+    pub async fn open(parts: Parts) -> Result<Arc<Self>, Error> {
+        let Parts { store, engine, sources, profiles, scripts, approvals, data_dir, isolation } =
+            parts;
+        scripts.validate().map_err(Error::Setting)?;
+        approvals.validate().map_err(Error::Setting)?;
+        check_names(&sources, &profiles)?;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data_dir);
+        let data_dir = made.and_then(|()| std::fs::canonicalize(&data_dir)).map_err(|error| {
+            Error::Setting(format!(
+                "data_dir {} cannot be used: {error}; give a place that can be written",
+                data_dir.display()
+            ))
+        })?;
+        let owner = Owner::register(&data_dir, &store).await?;
+        recovery::run(&store, &data_dir, &owner).await?;
+        let gateway = Arc::new(Self {
+            store,
+            engine,
+            catalog: Catalog::new(sources),
+            profiles: profiles.into_iter().map(|(name, profile)| (name, Arc::new(profile))).collect(),
+            scripts,
+            approvals,
+            data_dir,
+            isolation,
+            owner,
+            jobs: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        });
+        if gateway.store.is_remote() {
+            tokio::spawn(beat(gateway.store.clone(), gateway.owner.row.clone(), gateway.stop.clone()));
+        }
+        Ok(gateway)
+    }
+
+    /// How each server of the profile is.
+    pub fn sources(&self, profile: &str) -> Vec<(String, State)> {
+        let Some(profile) = self.profiles.get(profile) else { return Vec::new() };
+        self.catalog
+            .sources()
+            .filter(|source| profile.servers.iter().any(|name| name == source.name()))
+            .map(|source| (source.name().to_owned(), source.snapshot().state.clone()))
+            .collect()
     }
 
     /// Waits until no server of the profile is still starting, or the limit. Says which are not
     /// ready and why.
-    pub async fn settle(&self, _profile: &str, _limit: Duration) -> Vec<(String, State)> {
-        unimplemented!()
+    pub async fn settle(&self, profile: &str, limit: Duration) -> Vec<(String, State)> {
+        let deadline = tokio::time::Instant::now() + limit;
+        if let Some(profile) = self.profiles.get(profile) {
+            for source in self.catalog.sources() {
+                if !profile.servers.iter().any(|name| name == source.name()) {
+                    continue;
+                }
+                let mut changes = source.changes();
+                while source.snapshot().state == State::Starting {
+                    match tokio::time::timeout_at(deadline, changes.changed()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) | Err(_) => break,
+                    }
+                }
+            }
+        }
+        let mut states = self.sources(profile);
+        states.retain(|(_, state)| *state != State::Ready);
+        states
     }
 
     /// Opens (or opens again) the session that `key` names for this principal and profile.
     pub async fn session(
         &self,
-        _principal: &str,
-        _profile: &str,
-        _key: &str,
+        principal: &str,
+        profile: &str,
+        key: &str,
     ) -> Result<Arc<Session>, Error> {
-        unimplemented!()
+        let Some(found) = self.profiles.get(profile) else {
+            let known = names::similar(profile, self.profiles.keys().map(String::as_str));
+            return Err(Error::Setting(format!(
+                "there is no profile {profile:?}{}",
+                names::did_you_mean(&known)
+            )));
+        };
+        let session = Session::open(principal, profile, found.clone(), key, &self.data_dir)?;
+        self.store
+            .touch_session(&store::SessionRow {
+                id: session.id.clone(),
+                principal: session.principal.clone(),
+                profile: session.profile_name.clone(),
+                key: session.key.clone(),
+                at_ms: now_ms(),
+            })
+            .await?;
+        Ok(Arc::new(session))
     }
 
     /// Every tool that is offered to the session, sorted by name.
-    pub fn tools(&self, _session: &Session) -> Vec<Listed> {
-        unimplemented!()
+    pub fn tools(&self, session: &Session) -> Vec<Listed> {
+        let mode = session.profile.permission_mode;
+        let mut listed: Vec<Listed> = self
+            .catalog
+            .table()
+            .all()
+            .filter_map(|known| {
+                let facts = visible(session, known)?;
+                Some(Listed {
+                    name: known.name.clone(),
+                    source: known.source.name().to_owned(),
+                    effect: facts.effect,
+                    approval: facts.approval,
+                    task_only: facts.task_only,
+                    in_scripts: facts.in_scripts(mode),
+                    definition: known.renamed(),
+                })
+            })
+            .collect();
+        if self.without_scripts(session).is_none() {
+            listed.push(run_script::listed(session));
+        }
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
+        listed
     }
 
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.
-    pub fn without_scripts(&self, _session: &Session) -> Option<String> {
-        unimplemented!()
+    pub fn without_scripts(&self, session: &Session) -> Option<String> {
+        if run_script::facts(session).approval == ApprovalRule::Off {
+            return Some("the profile has switched it off".to_owned());
+        }
+        if let Err(reason) = &self.engine {
+            return Some(reason.clone());
+        }
+        let mode = session.profile.permission_mode;
+        let table = self.catalog.table();
+        let usable = table
+            .all()
+            .any(|known| visible(session, known).is_some_and(|facts| facts.in_scripts(mode)));
+        (!usable).then(|| {
+            "no server of the profile offers a tool that a script could call (yet)".to_owned()
+        })
     }
 
-    /// Carries out a call. If the returned future is dropped, the call is cancelled.
-    pub async fn call(self: &Arc<Self>, _request: Request) -> Outcome {
-        unimplemented!()
-    }
-
-    /// Answers an approval; `by` says who, for the record.
-    pub async fn answer(&self, _id: &str, _answer: Answer, _by: &str) -> Result<Answered, Error> {
-        unimplemented!()
-    }
-
-    /// Ends what the gateway does in the background and gives up its place among the processes
-    /// that share the store.
+    /// Ends what runs, waits for it, and gives up the place among the processes that share the
+    /// store.
     pub async fn close(&self) {
-        unimplemented!()
+        self.stop.cancel();
+        self.jobs.close();
+        let ended = tokio::time::timeout(Duration::from_secs(20), self.jobs.wait()).await;
+        if ended.is_err() {
+            // The lock goes with the process, and the next one settles what is left.
+            tracing::warn!("some calls did not end in time; the next start will settle them");
+        } else if let Err(error) = self.owner.leave(&self.store).await {
+            tracing::warn!(%error, "the store could not be told that this process ends");
+        }
+        self.store.close().await;
+    }
+}
+
+/// What is known of a tool for this session, if the session may see it at all.
+pub(crate) fn visible(session: &Session, known: &Known) -> Option<Facts> {
+    let profile = &session.profile;
+    if !profile.servers.iter().any(|name| name == known.source.name()) {
+        return None;
+    }
+    let rule = profile.tools.get(&known.name);
+    let facts = Facts::of(known.tool.annotations, known.tool.task_support, rule);
+    facts.offered(profile.permission_mode).then_some(facts)
+}
+
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+fn check_names(
+    sources: &[Arc<dyn Source>],
+    profiles: &BTreeMap<String, Profile>,
+) -> Result<(), Error> {
+    let servers: Vec<&str> = sources.iter().map(|source| source.name()).collect();
+    for (index, name) in servers.iter().enumerate() {
+        if servers[..index].contains(name) {
+            return Err(Error::Setting(format!("two servers are named {name:?}; rename one")));
+        }
+    }
+    for (name, profile) in profiles {
+        let wrong = |reason: String| Error::Setting(format!("profiles.{name}: {reason}"));
+        profile.validate().map_err(wrong)?;
+        for server in &profile.servers {
+            if !servers.contains(&server.as_str()) {
+                let known = names::similar(server, servers.iter().copied());
+                return Err(wrong(format!(
+                    "there is no server {server:?}{}",
+                    names::did_you_mean(&known)
+                )));
+            }
+        }
+        // A rule for a tool that can never be there would protect nothing.
+        for tool in profile.tools.keys() {
+            let known = tool == run_script::NAME
+                || profile.servers.iter().any(|server| {
+                    let prefix = names::full(server, "x");
+                    let prefix = prefix.rsplit_once("__").map_or("", |(prefix, _)| prefix);
+                    tool.strip_prefix(prefix).is_some_and(|rest| rest.starts_with("__"))
+                });
+            if !known {
+                return Err(wrong(format!(
+                    "tools.{tool:?} is about no server of the profile; tools are named \
+                     server__tool, with one of {:?} before the __",
+                    profile.servers
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn beat(store: store::Store, mut row: store::Owner, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(owner::BEAT) => {}
+        }
+        row.seen_ms = now_ms();
+        if let Err(error) = store.touch_owner(&row).await {
+            tracing::warn!(%error, "the store could not be told that this process lives");
+        }
     }
 }

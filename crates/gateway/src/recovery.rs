@@ -1,0 +1,129 @@
+//! What a process that is gone left unfinished, settled at the next start.
+//!
+//! Nothing is done again. A script that ran is `interrupted`; a write without an answer has an
+//! unknown outcome, in the store, in the script's `calls.jsonl` and in the audit. Every step can be
+//! repeated, so a crash in here does no harm.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+use store::{AuditRow, IntentRow, IntentState, ScriptRow, ScriptState, Store};
+
+use crate::gateway::{Error, now_ms};
+use crate::owner::{self, Neighbour, Owner};
+use crate::records::{calls, folder};
+
+/// Settles what is left of every owner that is gone.
+pub(crate) async fn run(store: &Store, data_dir: &Path, this: &Owner) -> Result<(), Error> {
+    for owner in store.owners().await? {
+        if owner.id == this.row.id {
+            continue;
+        }
+        let Neighbour::Gone(remains) = owner::look(&owner, data_dir, store.is_remote()) else {
+            continue;
+        };
+        settle(store, &owner).await?;
+        store.remove_owner(&owner.id).await?;
+        if let Some(remains) = remains {
+            remains.clear();
+        }
+    }
+    Ok(())
+}
+
+async fn settle(store: &Store, owner: &store::Owner) -> Result<(), Error> {
+    for script in store.running_scripts(&owner.id).await? {
+        let intents = store.intents_of(&script.id).await?;
+        if let Err(reason) = complete_records(&script, &intents) {
+            tracing::warn!(script = script.id, reason, "the records were not completed");
+        }
+        let unknown: Vec<&IntentRow> =
+            intents.iter().filter(|intent| intent.state == IntentState::Pending).collect();
+        for intent in &unknown {
+            store.intent_ended(&intent.id, IntentState::Unknown, None, now_ms()).await?;
+        }
+        let audit = interrupted(&script, &intents);
+        store.script_ended(&script.id, ScriptState::Interrupted, &audit, now_ms()).await?;
+        tracing::warn!(
+            script = script.id,
+            process = owner.process,
+            unknown = unknown.len(),
+            "a script was interrupted when its process ended"
+        );
+    }
+    for intent in store.pending_intents(&owner.id).await? {
+        let audit = unknown(&intent);
+        let row = intent.script.is_empty().then_some(&audit);
+        store.intent_ended(&intent.id, IntentState::Unknown, row, now_ms()).await?;
+        tracing::warn!(tool = intent.tool, "the outcome of a call is unknown: its process ended");
+    }
+    Ok(())
+}
+
+fn complete_records(script: &ScriptRow, intents: &[IntentRow]) -> Result<(), String> {
+    let missing: Vec<calls::Missing> = intents
+        .iter()
+        .map(|intent| calls::Missing {
+            number: u64::try_from(intent.number).unwrap_or_default(),
+            tool: intent.tool.clone(),
+            at_ms: intent.at_ms,
+            arguments: intent.arguments.clone(),
+            ok: match intent.state {
+                IntentState::Done => Some(true),
+                IntentState::Failed => Some(false),
+                IntentState::Pending | IntentState::Unknown => None,
+            },
+        })
+        .collect();
+    let mut file = folder::reopen_calls(Path::new(&script.workspace), &script.id)?;
+    calls::complete(&mut file, &missing).map_err(|error| format!("calls.jsonl: {error}"))
+}
+
+fn interrupted(script: &ScriptRow, intents: &[IntentRow]) -> AuditRow {
+    let mut unknown: BTreeMap<&str, u64> = BTreeMap::new();
+    for intent in intents.iter().filter(|intent| intent.state == IntentState::Pending) {
+        *unknown.entry(&intent.tool).or_default() += 1;
+    }
+    AuditRow {
+        id: uuid::Uuid::now_v7().to_string(),
+        at_ms: now_ms(),
+        kind: "script".to_owned(),
+        principal: script.principal.clone(),
+        profile: script.profile.clone(),
+        session: script.session.clone(),
+        tool: crate::sources::run_script::NAME.to_owned(),
+        outcome: "interrupted".to_owned(),
+        isolation: script.isolation.clone(),
+        detail: json!({
+            "script": script.id,
+            "description": script.description,
+            "directory": format!(".agent/scripts/{}", script.id),
+            "code": script.code,
+            "started_ms": script.started_ms,
+            "unknown_outcomes": unknown,
+        })
+        .to_string(),
+    }
+}
+
+fn unknown(intent: &IntentRow) -> AuditRow {
+    let arguments: serde_json::Value = serde_json::from_str(&intent.arguments).unwrap_or_default();
+    AuditRow {
+        id: uuid::Uuid::now_v7().to_string(),
+        at_ms: now_ms(),
+        kind: "call".to_owned(),
+        principal: intent.principal.clone(),
+        profile: intent.profile.clone(),
+        session: intent.session.clone(),
+        tool: intent.tool.clone(),
+        outcome: "unknown".to_owned(),
+        isolation: String::new(),
+        detail: json!({
+            "arguments": arguments,
+            "started_ms": intent.at_ms,
+            "message": "outcome unknown: the process ended before the answer",
+        })
+        .to_string(),
+    }
+}
