@@ -144,7 +144,8 @@ impl Run {
                 .collect();
             return Err(Failure::refused(anyhow!(
                 "the script needs an approval to use {} and there is no terminal to ask on; run \
-                 it in a terminal, or give --yes",
+                 it in a terminal, give --yes, or run `pinfold approvals approve {id}` and then \
+                 this again",
                 asked.join(", ")
             )));
         };

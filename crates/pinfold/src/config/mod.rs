@@ -20,6 +20,7 @@ mod diagnose;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -119,9 +120,9 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
         }
         for (name, server) in servers {
             // The own file knows better than the imported one.
-            if !file.servers.contains_key(&name) {
-                imported_servers.push(name.clone());
-                file.servers.insert(name, server);
+            if let Entry::Vacant(place) = file.servers.entry(name) {
+                imported_servers.push(place.key().clone());
+                place.insert(server);
             }
         }
     }

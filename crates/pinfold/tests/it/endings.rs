@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::world::{World, finish, scripts_run, start, until};
+use crate::world::{World, ended, finish, scripts_run, skipped, start, until};
 
 fn signal(child: &std::process::Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
@@ -32,6 +32,91 @@ fn ctrl_c_ends_the_script_and_completes_the_records() {
     assert_eq!(lines[1]["ok"], false, "a read that was cancelled did not work: {lines:?}");
     let output = world.records().pop().unwrap().join("output.txt");
     assert_eq!(std::fs::read_to_string(output).unwrap(), "first\n");
+}
+
+#[test]
+fn ctrl_c_at_a_terminal_reaches_the_script_in_good_order() {
+    if !scripts_run() {
+        return;
+    }
+    // The terminal sends the signal to every process of the group, not to pinfold alone.
+    let world = World::new("");
+    world.write(
+        "s.py",
+        "from agent_tools import call, progress\n\
+         call('t__echo', {'text': 'first'})\nprogress(1, 2, 'in the middle')\n\
+         call('t__sleep', {'seconds': 600})\n",
+    );
+    let ended = ended(world.at_terminal(&["in the middle=^C"], &["run", "s.py"]))
+        .code(1)
+        .prints("cancelling; once more to quit at once");
+    assert!(ended.took < Duration::from_secs(15), "{ended:#?}");
+    let lines = world.call_lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[0]["ok"], true, "{lines:?}");
+}
+
+#[test]
+fn a_second_ctrl_c_quits_at_once() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write(
+        "s.py",
+        "from agent_tools import call, progress\nprogress(1, 2, 'in the middle')\n\
+         call('t__sleep', {'seconds': 600})\n",
+    );
+    let typed = ["in the middle=^C", "quit at once=^C"];
+    let ended = ended(world.at_terminal(&typed, &["run", "s.py"]));
+    assert!(ended.took < Duration::from_secs(15), "{ended:#?}");
+    assert!(matches!(ended.code, Some(130 | 1)), "{ended:#?}");
+}
+
+#[test]
+fn a_full_disk_is_told_and_no_write_is_sent_without_its_record() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    std::fs::create_dir(world.path("data")).unwrap();
+    let mounted = |script: &str, options: &str| {
+        world.write("s.py", script);
+        let binary = env!("CARGO_BIN_EXE_pinfold");
+        let mut command = world.pinfold::<&str>(&[]);
+        command = {
+            let mut outer = Command::new("unshare");
+            outer.args(["--mount", "sh", "-c"]).arg(format!(
+                "mount -t tmpfs -o size=2m none data && exec {binary} run s.py {options}"
+            ));
+            outer.current_dir(command.get_current_dir().unwrap());
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => outer.env(name, value),
+                    None => outer.env_remove(name),
+                };
+            }
+            outer
+        };
+        ended(command)
+    };
+    if mounted("print(1)\n", "").stderr.contains("unshare") {
+        skipped("mounting a small disk needs root");
+        return;
+    }
+    let script = "from agent_tools import call, ToolError\n\
+        for n in range(64):\n    print('x' * 65535)\n\
+        try:\n    open('fill', 'wb').write(b'x' * (4 << 20))\n\
+        except OSError as error:\n    print(error)\n\
+        try:\n    print(call('t__note', {'text': 'x'}))\n\
+        except ToolError as error:\n    print(error.kind, error.message)\n";
+    let ended = mounted(script, "--tools t__note --yes");
+    let all = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(all.contains("space") || all.contains("full"), "the full disk is not told: {ended:#?}");
+    assert!(
+        world.calls().is_empty(),
+        "a write was sent whose intent could not be kept: {ended:#?}"
+    );
 }
 
 #[test]

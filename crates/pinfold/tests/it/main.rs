@@ -1,5 +1,7 @@
 //! The built binary, seen from outside: one file per concern.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod world;
 
 mod examples;

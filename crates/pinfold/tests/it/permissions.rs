@@ -46,6 +46,32 @@ fn yes_allows_what_a_person_could() {
 }
 
 #[test]
+fn an_answer_from_another_terminal_is_found_by_the_same_call() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.run(NOTE, &["--tools", "t__note"]).code(3).says("pinfold approvals approve ");
+    let list = ended(world.pinfold(&["approvals", "list", "--json"])).code(0);
+    let open: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let id = open[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(open.as_array().unwrap().len(), 1, "{open:#}");
+    ended(world.pinfold(&["approvals"])).code(0).prints(&id).prints("may call t__note");
+    ended(world.pinfold(&["approvals", "approve", &id])).code(0);
+    world.run(NOTE, &["--tools", "t__note"]).code(0).prints("noted\n");
+    assert_eq!(world.calls().len(), 1);
+    // It was for one use.
+    world.run(NOTE, &["--tools", "t__note"]).code(3);
+    let list = ended(world.pinfold(&["approvals", "list", "--json"])).code(0);
+    let open: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let id = open[0]["id"].as_str().unwrap();
+    ended(world.pinfold(&["approvals", "deny", id, "--reason", "enough"])).code(0);
+    world.run(NOTE, &["--tools", "t__note"]).code(3).says("enough");
+    assert_eq!(world.calls().len(), 1);
+    ended(world.pinfold(&["approvals", "approve", "no-such"])).code(1).says("no-such");
+}
+
+#[test]
 fn auto_does_not_ask() {
     if !scripts_run() {
         return;
