@@ -4,20 +4,21 @@
 //! `keeper`) makes the cell and runs it; [`Running`] is the program while it lives. This crate
 //! knows no language, no MCP and no HTTP, and it is the only one with `unsafe`.
 
-mod spec;
-mod limits;
+mod cgroup;
 mod error;
-mod sandbox;
-mod running;
-mod output;
-mod level;
-mod plan;
-mod view;
-mod prefixes;
-mod seccomp;
-mod landlock;
 mod keeper;
+mod landlock;
+mod level;
+mod limits;
+mod output;
+mod plan;
+mod prefixes;
+mod running;
+mod sandbox;
+mod seccomp;
+mod spec;
 mod sys;
+mod view;
 
 pub use error::Error;
 pub use level::{Layer, Level};

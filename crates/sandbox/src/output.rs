@@ -68,7 +68,8 @@ impl Keep {
         match &mut self.output {
             Output::Null => {}
             Output::Capture { head, tail } => {
-                let room = if self.capped { head.saturating_sub(self.head.len()) } else { usize::MAX };
+                let room =
+                    if self.capped { head.saturating_sub(self.head.len()) } else { usize::MAX };
                 let (first, rest) = piece.split_at(room.min(piece.len()));
                 self.head.extend_from_slice(first);
                 let rest = &rest[rest.len().saturating_sub(*tail)..];

@@ -11,6 +11,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::cgroup;
 use crate::error::Error;
 use crate::keeper::wire::{Failure, Overuse, Report, Stage};
 use crate::keeper::{self};
@@ -91,16 +92,14 @@ impl Drop for Running {
 }
 
 /// Follows a run whose plan was sent. Answers when the program runs or could not be started.
-pub(crate) async fn follow(
-    compiled: Compiled,
-    report: OwnedFd,
-) -> Result<Running, Error> {
+pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Running, Error> {
     let report = sys::watch(report)
         .map_err(|error| Error::KeeperLost(format!("a run cannot be followed: {error}")))?;
     let handle = Arc::new(Handle::default());
     let (over, is_over) = watch::channel(false);
     let capped = !skips(compiled.plan.left_out, Skip::OutputCap);
-    let drain = |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
+    let drain =
+        |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
     let (outputs, wall) = ([drain(compiled.stdout), drain(compiled.stderr)], compiled.limits.wall);
     let (started, has_started) = oneshot::channel();
     let (answer, ended) = watch::channel(None);
@@ -109,6 +108,7 @@ pub(crate) async fn follow(
         report,
         handle,
         names: compiled.names,
+        group: compiled.group,
         wall: (!skips(compiled.plan.left_out, Skip::Wall)).then_some(wall),
         started: Some(started),
         outputs,
@@ -132,6 +132,8 @@ struct Story {
     exited: Option<i32>,
     overused: Option<Overuse>,
     timed_out: bool,
+    /// Highest memory as the cell's own watch saw it.
+    peak: u64,
     /// The cell's own status, CPU time and highest memory.
     over: Option<(i32, Duration, u64)>,
 }
@@ -140,6 +142,7 @@ struct Run {
     report: AsyncFd<OwnedFd>,
     handle: Arc<Handle>,
     names: Names,
+    group: Option<cgroup::Group>,
     wall: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
     outputs: [JoinHandle<Captured>; 2],
@@ -173,11 +176,11 @@ impl Run {
                 },
                 () = wall => {
                     self.story.timed_out = true;
-                    self.handle.kill();
+                    self.kill();
                     patience = Some(tokio::time::Instant::now() + GRACE);
                 }
                 () = self.handle.cancel.notified() => {
-                    self.handle.kill();
+                    self.kill();
                     patience = Some(tokio::time::Instant::now() + GRACE);
                 }
                 () = sleep_until(patience) => {
@@ -192,10 +195,12 @@ impl Run {
         let [stdout, stderr] = self.outputs;
         let stdout = stdout.await.unwrap_or_default();
         let stderr = stderr.await.unwrap_or_default();
-        let (cpu, peak_memory) =
+        let verdict = self.group.as_ref().map(cgroup::Group::verdict).unwrap_or_default();
+        let (cpu, largest_process) =
             self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
+        let peak_memory = verdict.peak_memory.unwrap_or(largest_process.max(self.story.peak));
         Ended {
-            ending: ending(&self.story, self.handle.is_cancelled()),
+            ending: ending(&self.story, self.handle.is_cancelled(), verdict),
             stdout,
             stderr,
             usage: Usage { wall, cpu, peak_memory },
@@ -218,9 +223,19 @@ impl Run {
                 self.handle.kill();
             }
             Report::Started => self.say_started(Ok(())),
-            Report::Exited(status) => self.story.exited = Some(status),
+            Report::Exited { status, peak } => {
+                self.story.exited = Some(status);
+                self.story.peak = peak;
+            }
             Report::Overused(overuse) => self.story.overused = Some(overuse),
             Report::Probed(_) | Report::Over { .. } => {}
+        }
+    }
+
+    fn kill(&self) {
+        self.handle.kill();
+        if let Some(group) = &self.group {
+            group.kill();
         }
     }
 
@@ -238,17 +253,26 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
-fn ending(story: &Story, cancelled: bool) -> Ending {
-    match (story.exited, story.overused) {
-        (_, Some(Overuse::Memory)) => Ending::MemoryLimit,
-        (_, Some(Overuse::Processes)) => Ending::ProcessLimit,
-        (Some(status), None) if libc::WIFEXITED(status) => {
-            Ending::Exited(libc::WEXITSTATUS(status))
-        }
-        (Some(status), None) => Ending::Signaled(libc::WTERMSIG(status)),
-        (None, None) if story.timed_out => Ending::TimedOut,
-        (None, None) if cancelled => Ending::Cancelled,
-        (None, None) => Ending::Signaled(libc::SIGKILL),
+/// A limit that was met counts only if the run failed: what a program copes with is no failure.
+fn ending(story: &Story, cancelled: bool, verdict: cgroup::Verdict) -> Ending {
+    let failed = story.exited != Some(0);
+    let by_watch = |overuse| story.overused == Some(overuse);
+    if story.exited.is_none() && story.timed_out {
+        return Ending::TimedOut;
+    }
+    if story.exited.is_none() && cancelled {
+        return Ending::Cancelled;
+    }
+    if failed && (verdict.memory_met || by_watch(Overuse::Memory)) {
+        return Ending::MemoryLimit;
+    }
+    if failed && (verdict.processes_met || by_watch(Overuse::Processes)) {
+        return Ending::ProcessLimit;
+    }
+    match story.exited {
+        Some(status) if libc::WIFEXITED(status) => Ending::Exited(libc::WEXITSTATUS(status)),
+        Some(status) => Ending::Signaled(libc::WTERMSIG(status)),
+        None => Ending::Signaled(libc::SIGKILL),
     }
 }
 

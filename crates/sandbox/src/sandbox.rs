@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
+use crate::cgroup::{self, Cgroups};
 use crate::error::Error;
 use crate::keeper::{self, Keeper, entry};
 use crate::level::Level;
@@ -42,6 +43,7 @@ pub struct Sandbox {
 struct Shared {
     way: Way,
     level: Level,
+    cgroups: Arc<Cgroups>,
     keeper: Mutex<Option<Arc<Keeper>>>,
 }
 
@@ -58,9 +60,11 @@ impl Sandbox {
             if rustix::process::geteuid().is_root() { Way::Root } else { Way::Ordinary }
         });
         let keeper = Keeper::start(way).await?;
-        let level = Level { name: "full".to_owned(), layers: Vec::new() };
+        cgroup::remove_leftovers();
+        let cgroups = Arc::new(Cgroups::discover(options.without_cgroups));
+        let level = Level { name: "full".to_owned(), layers: cgroups.layers().to_vec() };
         let keeper = Mutex::new(Some(Arc::new(keeper)));
-        Ok(Self { shared: Arc::new(Shared { way, level, keeper }) })
+        Ok(Self { shared: Arc::new(Shared { way, level, cgroups, keeper }) })
     }
 
     /// What this host gives.
@@ -71,6 +75,7 @@ impl Sandbox {
     /// Starts `spec` in a fresh cell. When this returns, the program runs (or failed to be executed).
     pub async fn spawn(&self, spec: Spec) -> Result<Running, Error> {
         let mut compiled = compile::compile(spec)?;
+        compiled.bound(&self.shared.cgroups)?;
         let lost = |what: String| Error::KeeperLost(what);
         let (ours, theirs) = keeper::pair().map_err(|error| lost(error.to_string()))?;
         let fds = std::mem::take(&mut compiled.fds);

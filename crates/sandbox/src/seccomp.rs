@@ -4,8 +4,8 @@
 //! ENOSYS, EPERM) and must catch the x32 numbers, which a comparison with each number misses.
 
 use libc::{
-    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET,
-    BPF_W,
+    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
+    BPF_RET, BPF_W,
 };
 
 /// Code, jump if true, jump if false, operand.
@@ -117,7 +117,32 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_memfd_secret,
+    libc::SYS_openat2,
 ];
+
+/// Calls that set a file's mode, and which argument it is. `openat2`, whose mode no filter can see,
+/// is said to be absent.
+const SET_MODE: &[(libc::c_long, u32)] = &[
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (FCHMODAT2, 2),
+    (libc::SYS_mknodat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+];
+/// Calls that open, and which argument the flags are; the mode is the next.
+const OPEN: &[(libc::c_long, u32)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+];
+/// `O_CREAT`, and of `O_TMPFILE` the bit that is its own.
+const CREATES: u32 = libc::O_CREAT as u32 | (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
+const FCHMODAT2: libc::c_long = 452;
 
 const NAMESPACE_FLAGS: u32 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
@@ -157,7 +182,9 @@ fn for_call(program: &mut Vec<Instruction>, number: libc::c_long, body: Vec<Inst
 }
 
 /// The whole program.
-pub(crate) fn program() -> Vec<Instruction> {
+///
+/// `watched`: no control group counts memory, so what the watch cannot see is denied too.
+pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     let mut program = vec![load(ARCHITECTURE_OFFSET)];
     program.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, ARCHITECTURE));
     program.push(answer(KILL));
@@ -166,6 +193,9 @@ pub(crate) fn program() -> Vec<Instruction> {
     when(&mut program, BPF_JGE, 0x4000_0000, NO_CALL);
     for number in ABSENT {
         when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
+    }
+    if watched {
+        when(&mut program, BPF_JEQ, libc::SYS_memfd_create as u32, NO_CALL);
     }
     for number in DENIED.iter().chain(DENIED_HERE) {
         when(&mut program, BPF_JEQ, *number as u32, NOT_PERMITTED);
@@ -196,6 +226,26 @@ pub(crate) fn program() -> Vec<Instruction> {
     when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
     process_control.push(answer(ALLOW));
     for_call(&mut program, libc::SYS_prctl, process_control);
+
+    // Nothing that the program makes carries its owner's rights to whoever executes it: in a
+    // workspace that owner is a user of the host.
+    for (call, position) in SET_MODE {
+        let mut mode = vec![load(argument(*position))];
+        when(&mut mode, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
+        mode.push(answer(ALLOW));
+        for_call(&mut program, *call, mode);
+    }
+
+    for (call, flags) in OPEN {
+        let mut open = vec![load(argument(*flags))];
+        // Without one of these flags the mode means nothing and may be anything.
+        open.push(((BPF_JMP | BPF_JSET | BPF_K) as u16, 1, 0, CREATES));
+        open.push(answer(ALLOW));
+        open.push(load(argument(*flags + 1)));
+        when(&mut open, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
+        open.push(answer(ALLOW));
+        for_call(&mut program, *call, open);
+    }
 
     program.push(answer(ALLOW));
     program

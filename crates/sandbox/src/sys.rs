@@ -248,9 +248,10 @@ pub(crate) fn new_file_system(
 pub(crate) fn bind(from: &CStr, to: &CStr) -> Result<()> {
     let nothing = std::ptr::null();
     // SAFETY: both strings live through the call; a bind takes null for kind and data.
-    check(unsafe {
-        libc::mount(from.as_ptr(), to.as_ptr(), nothing, libc::MS_BIND, nothing.cast())
-    } as _)?;
+    check(
+        unsafe { libc::mount(from.as_ptr(), to.as_ptr(), nothing, libc::MS_BIND, nothing.cast()) }
+            as _,
+    )?;
     Ok(())
 }
 
@@ -259,9 +260,7 @@ pub(crate) fn make_all_slaves() -> Result<()> {
     let nothing = std::ptr::null();
     let flags = libc::MS_REC | libc::MS_SLAVE;
     // SAFETY: static string; a change of propagation takes null for the rest.
-    check(
-        unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, nothing.cast()) } as _
-    )?;
+    check(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, nothing.cast()) } as _)?;
     Ok(())
 }
 
@@ -409,11 +408,12 @@ pub(crate) fn set_ids(uid: u32, gid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Empties the effective, permitted and inheritable capability sets.
-pub(crate) fn drop_capabilities() -> Result<()> {
+/// Empties the effective, permitted and inheritable capability sets but for `kept` (of the first
+/// 32), which stay effective and permitted.
+pub(crate) fn keep_capabilities(kept: u32) -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     let header: [u32; 2] = [VERSION_3, 0];
-    let sets: [u32; 6] = [0; 6];
+    let sets: [u32; 6] = [kept, kept, 0, 0, 0, 0];
     // SAFETY: version 3 reads two words of header and six of sets.
     check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), sets.as_ptr()) })?;
     Ok(())
@@ -473,6 +473,18 @@ pub(crate) fn watch(fd: OwnedFd) -> std::io::Result<tokio::io::unix::AsyncFd<Own
     Ok(unsafe { tokio::io::unix::AsyncFd::register(fd) }?)
 }
 
+/// Waits for SIGCHLD, which is blocked, at most so long.
+pub(crate) fn wait_for_child(at_most: std::time::Duration) {
+    let timeout = libc::timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
+    // SAFETY: `set` is initialised by sigemptyset before it is used; no information is asked for.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const timeout);
+    }
+}
+
 /// Blocks SIGCHLD and gives a descriptor that becomes readable when a child ends.
 pub(crate) fn child_events() -> Result<OwnedFd> {
     // SAFETY: `set` is initialised by sigemptyset before it is used.
@@ -514,7 +526,12 @@ pub(crate) fn landlock_version() -> Result<u32> {
 }
 
 /// Landlock: a ruleset that handles these rights.
-pub(crate) fn landlock_ruleset(files: u64, network: u64, scoped: u64, size: usize) -> Result<OwnedFd> {
+pub(crate) fn landlock_ruleset(
+    files: u64,
+    network: u64,
+    scoped: u64,
+    size: usize,
+) -> Result<OwnedFd> {
     let attributes: [u64; 3] = [files, network, scoped];
     // SAFETY: `size` is at most the size of `attributes`, which lives through the call.
     owned(unsafe {
@@ -528,7 +545,11 @@ pub(crate) fn landlock_ruleset(files: u64, network: u64, scoped: u64, size: usiz
 }
 
 /// Landlock: allows `rights` beneath the place that `fd` refers to.
-pub(crate) fn landlock_allow(ruleset: BorrowedFd<'_>, fd: BorrowedFd<'_>, rights: u64) -> Result<()> {
+pub(crate) fn landlock_allow(
+    ruleset: BorrowedFd<'_>,
+    fd: BorrowedFd<'_>,
+    rights: u64,
+) -> Result<()> {
     const PATH_BENEATH: u32 = 1;
     #[repr(C, packed)]
     struct Rule {

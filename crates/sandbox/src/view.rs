@@ -7,9 +7,14 @@
 pub(crate) const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Directories of `/etc` that programs need and that hold nothing private.
-pub(crate) const ETC_DIRECTORIES: &[&str] =
-    &["etc/alternatives", "etc/ssl/certs", "etc/ca-certificates", "etc/pki/tls/certs",
-      "etc/pki/ca-trust/extracted", "etc/fonts"];
+pub(crate) const ETC_DIRECTORIES: &[&str] = &[
+    "etc/alternatives",
+    "etc/ssl/certs",
+    "etc/ca-certificates",
+    "etc/pki/tls/certs",
+    "etc/pki/ca-trust/extracted",
+    "etc/fonts",
+];
 
 /// Files of `/etc` that are copied, if they are there.
 pub(crate) const ETC_FILES: &[&str] = &[

@@ -113,11 +113,12 @@ fn enter_template(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
 /// One small file system for `/tmp` and `/dev/shm`, so that one bound holds for both.
 fn mount_tmp(plan: &Plan) -> Result<(), Errno> {
     let size = CString::new(plan.tmp_size.to_string()).map_err(|_| Errno(libc::EINVAL))?;
-    let inodes = CString::new((plan.tmp_inodes + 8).to_string()).map_err(|_| Errno(libc::EINVAL))?;
-    let bounds = [(c"mode", c"0755"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
+    let inodes =
+        CString::new((plan.tmp_inodes + 8).to_string()).map_err(|_| Errno(libc::EINVAL))?;
+    let bounds =
+        [(c"mode", c"0755"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
     let bounds = if plan.skips(Skip::TmpLimits) { &bounds[..1] } else { &bounds[..] };
-    let attributes =
-        if plan.skips(Skip::Nosuid) { 0 } else { sys::NO_SUID | sys::NO_DEVICES };
+    let attributes = if plan.skips(Skip::Nosuid) { 0 } else { sys::NO_SUID | sys::NO_DEVICES };
     let store = sys::new_file_system(c"tmpfs", bounds, attributes)?;
     sys::make_directory(store.as_fd(), c"tmp", 0o1777)?;
     sys::make_directory(store.as_fd(), c"shm", 0o1777)?;

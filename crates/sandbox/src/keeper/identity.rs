@@ -78,8 +78,7 @@ pub(crate) fn prepare(
         let owner = sys::identity(fd.as_fd())
             .map_err(|errno| Stage::MountSource.failed_at(position, errno))?;
         if context.identities.owner(slot, owner.uid, owner.gid).is_none() {
-            let made =
-                user_namespace(context, (owner.uid, owner.gid), outside).map_err(failed)?;
+            let made = user_namespace(context, (owner.uid, owner.gid), outside).map_err(failed)?;
             // Owners differ per mount only in unusual set-ups; the bound keeps a long life from
             // collecting descriptors.
             if context.identities.owners.len() > 2048 {

@@ -8,10 +8,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use super::cell::Ground;
 use super::identity::INIT_ID;
 use super::seal;
-use super::wire::{self, Failure, Report, Stage};
+use super::watch::Watcher;
+use super::wire::{self, Failure, Overuse, Report, Stage};
 use crate::Way;
 use crate::plan::Plan;
 use crate::sys::{self, Forked};
+
+/// `CAP_SYS_PTRACE`.
+const SEE_PROCESSES: u32 = 19;
 
 /// Runs the plan's program. Answers only when it could not be started.
 pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
@@ -28,13 +32,29 @@ pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
     }
     let report = ground.report.as_fd();
     let _ = wire::send(report, &Report::Started, &[]);
+    let mut watcher = plan.watch.map(Watcher::new);
     loop {
-        match sys::reap(-1, 0) {
+        let flags = if watcher.is_some() { libc::WNOHANG } else { 0 };
+        match sys::reap(-1, flags) {
             Ok(Some(reaped)) if reaped.pid == program => {
-                let _ = wire::send(report, &Report::Exited(reaped.status), &[]);
+                let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak);
+                if watcher.is_some_and(|watcher| watcher.was_full) {
+                    let _ = wire::send(report, &Report::Overused(Overuse::Processes), &[]);
+                }
+                let exited = Report::Exited { status: reaped.status, peak };
+                let _ = wire::send(report, &exited, &[]);
                 sys::end(0)
             }
-            Ok(_) => {}
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                let Some(watcher) = &mut watcher else { continue };
+                if let Some(overuse) = watcher.look() {
+                    let _ = wire::send(report, &Report::Overused(overuse), &[]);
+                    // The end of this process is the end of the cell.
+                    sys::end(1)
+                }
+                sys::wait_for_child(watcher.pause());
+            }
             Err(_) => sys::end(1),
         }
     }
@@ -43,15 +63,19 @@ pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
 /// Gives up what the making of the cell needed.
 fn step_back(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
     let report = ground.report.as_raw_fd() as u32;
-    let closed = sys::close_range(0, report - 1)
-        .and_then(|()| sys::close_range(report + 1, u32::MAX));
+    let closed =
+        sys::close_range(0, report - 1).and_then(|()| sys::close_range(report + 1, u32::MAX));
     closed.map_err(|errno| Stage::Descriptors.failed(errno))?;
     let failed = |errno| Stage::Identity.failed(errno);
     seal::drop_bounding_set().map_err(failed)?;
+    // To watch, it must see the processes that `/proc` hides from strangers; in its pid namespace
+    // are none but the cell's.
+    let kept = if plan.watch.is_some() { 1 << SEE_PROCESSES } else { 0 };
     if ground.context.way == Way::Root && !plan.skips(crate::plan::Skip::Capabilities) {
         sys::drop_groups().map_err(failed)?;
+        sys::control(libc::PR_SET_KEEPCAPS, 1).map_err(failed)?;
         sys::set_ids(INIT_ID, INIT_ID).map_err(failed)?;
     }
-    sys::drop_capabilities().map_err(failed)?;
+    sys::keep_capabilities(kept).map_err(failed)?;
     sys::control(libc::PR_SET_NO_NEW_PRIVS, 1).map_err(failed)
 }

@@ -12,6 +12,7 @@ pub(crate) mod init;
 pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod template;
+pub(crate) mod watch;
 pub(crate) mod wire;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -67,8 +68,7 @@ impl Keeper {
     /// Sends a plan; the first descriptor is the run's report socket.
     pub(crate) async fn send(&self, plan: &Plan, fds: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         loop {
-            let mut guard =
-                self.socket.writable().await.map_err(|_| Errno(libc::EPIPE))?;
+            let mut guard = self.socket.writable().await.map_err(|_| Errno(libc::EPIPE))?;
             match wire::send(self.socket.get_ref().as_fd(), plan, fds) {
                 Err(Errno(libc::EAGAIN)) => guard.clear_ready(),
                 other => return other,

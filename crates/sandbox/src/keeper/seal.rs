@@ -163,7 +163,7 @@ fn identity(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Errno> 
         sys::drop_groups()?;
     }
     sys::set_ids(id, id)?;
-    sys::drop_capabilities()
+    sys::keep_capabilities(0)
 }
 
 /// Takes every capability out of the bounding set and of the ambient one.

@@ -151,7 +151,9 @@ fn make(
     context: &mut Context,
 ) -> Result<i32, Failure> {
     let get = |position: u16| {
-        fds.get(usize::from(position)).map(AsFd::as_fd).ok_or(Stage::Plan.failed(Errno(libc::EBADF)))
+        fds.get(usize::from(position))
+            .map(AsFd::as_fd)
+            .ok_or(Stage::Plan.failed(Errno(libc::EBADF)))
     };
     super::identity::prepare(plan, fds, slot, context)?;
     super::template::prepare(plan, context)?;

@@ -36,9 +36,8 @@ impl Templates {
 /// Makes sure that the template this plan needs is the current one.
 pub(crate) fn prepare(plan: &Plan, context: &mut Context) -> Result<(), Failure> {
     let made = &mut context.templates.made;
-    let known = made
-        .iter()
-        .position(|made| made.places == plan.places && made.left_out == plan.left_out);
+    let known =
+        made.iter().position(|made| made.places == plan.places && made.left_out == plan.left_out);
     if let Some(position) = known {
         let template = made.remove(position);
         made.push(template);
@@ -56,15 +55,13 @@ pub(crate) fn prepare(plan: &Plan, context: &mut Context) -> Result<(), Failure>
 fn build(plan: &Plan, context: &Context) -> Result<OwnedFd, Failure> {
     let failed = |errno| Stage::SystemView.failed(errno);
     sys::leave_namespaces(libc::CLONE_NEWNS).map_err(failed)?;
-    let built = fill(plan, context)
-        .and_then(|()| context.own_mount_namespace().map_err(failed));
+    let built = fill(plan, context).and_then(|()| context.own_mount_namespace().map_err(failed));
     // A keeper that is not in the host's view would mount the wrong things.
     if sys::enter_namespace(context.host.as_fd(), libc::CLONE_NEWNS).is_err() {
         sys::end(1);
     }
     built
 }
-
 
 fn fill(plan: &Plan, context: &Context) -> Result<(), Failure> {
     let failed = |errno| Stage::SystemView.failed(errno);
@@ -73,8 +70,12 @@ fn fill(plan: &Plan, context: &Context) -> Result<(), Failure> {
         sys::clone_tree(sys::AT_CWD, c"/").map_err(failed)?
     } else {
         let options = [(c"size", c"4m"), (c"nr_inodes", c"4096"), (c"mode", c"0755")];
-        sys::new_file_system(c"tmpfs", &options, scaffold.attributes(sys::NO_DEVICES) & !sys::READ_ONLY)
-            .map_err(failed)?
+        sys::new_file_system(
+            c"tmpfs",
+            &options,
+            scaffold.attributes(sys::NO_DEVICES) & !sys::READ_ONLY,
+        )
+        .map_err(failed)?
     };
     // Any directory will do: the namespace is a copy, and what lies over it is its root soon.
     let over = sys::open(sys::AT_CWD, c"/proc", libc::O_PATH, 0).map_err(failed)?;
@@ -171,7 +172,8 @@ impl Scaffold {
         for (name, content) in view::ETC_SYNTHETIC {
             write_new(root, name, content.as_bytes())?;
         }
-        let inside = |path: &std::ffi::CStr| String::from_utf8_lossy(&path.to_bytes()[1..]).into_owned();
+        let inside =
+            |path: &std::ffi::CStr| String::from_utf8_lossy(&path.to_bytes()[1..]).into_owned();
         write_new(root, &inside(view::EMPTY_FILE), b"")?;
         let path = view::EMPTY_DIRECTORY.to_bytes().to_vec();
         make_place(root, &Place { path, directory: true })
@@ -242,4 +244,3 @@ pub(crate) fn make_place(root: BorrowedFd<'_>, place: &Place) -> Result<(), Errn
     }
     Ok(())
 }
-

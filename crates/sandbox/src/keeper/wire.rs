@@ -68,8 +68,8 @@ pub(crate) enum Report {
     /// The program was executed.
     Started,
     /// The program ended with this wait status.
-    Exited(i32),
-    /// The cell's own watch ended the run.
+    Exited { status: i32, peak: u64 },
+    /// The cell's own watch saw a limit met; past it, it ends the run.
     Overused(Overuse),
     /// The self-test's probe.
     Probed(Vec<(String, bool)>),
@@ -123,8 +123,7 @@ fn send_packet(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> 
     let space = unsafe { libc::CMSG_SPACE(size as u32) } as usize;
     // u64 for the alignment of the header.
     let mut control = vec![0u64; space.div_ceil(8)];
-    let mut part =
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     // SAFETY: all-zero is a valid `msghdr`.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
@@ -174,9 +173,8 @@ pub(crate) fn receive<T: serde::de::DeserializeOwned>(
     header.msg_controllen = size_of_val(control.as_slice()) as _;
     let length = loop {
         // SAFETY: everything the header points to lives through the call.
-        let length = unsafe {
-            libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC)
-        };
+        let length =
+            unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
         if length >= 0 {
             break length as usize;
         }

@@ -8,8 +8,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path};
+use std::sync::Arc;
 
-use super::{Act, Bind, Place, Plan};
+use super::{Act, Bind, Place, Plan, Skip, Watch, skips};
+use crate::cgroup::{self, Cgroups, Controller};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::spec::{Access, Mount, Output, Source, Spec};
@@ -23,6 +25,8 @@ pub(crate) struct Compiled {
     pub(crate) stdout: (OwnedFd, Output),
     pub(crate) stderr: (OwnedFd, Output),
     pub(crate) limits: Limits,
+    /// The control groups that bound it, once there are some.
+    pub(crate) group: Option<cgroup::Group>,
     /// Kept to name things in errors.
     pub(crate) names: Names,
 }
@@ -110,7 +114,7 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         tmp_size: limits.tmp_size,
         tmp_inodes: limits.tmp_inodes,
         rlimits: rlimits(&limits),
-        seccomp: crate::seccomp::program(),
+        seccomp: Vec::new(),
         stdout,
         stderr,
         fds: given,
@@ -120,6 +124,7 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         left_out,
     };
     Ok(Compiled {
+        group: None,
         plan,
         fds,
         stdout: (stdout_reader, spec.stdout),
@@ -127,6 +132,42 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         limits,
         names,
     })
+}
+
+impl Compiled {
+    /// Bounds the run by control groups as far as there are any, and by a watch beyond.
+    pub(crate) fn bound(&mut self, cgroups: &Arc<Cgroups>) -> Result<(), Error> {
+        let lost = |error: io::Error| {
+            Error::KeeperLost(format!("no control group can be made for a run: {error}"))
+        };
+        let left_out = self.plan.left_out;
+        let without: Vec<_> =
+            [(Skip::CgroupMemory, Controller::Memory), (Skip::CgroupPids, Controller::Processes)]
+                .into_iter()
+                .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
+                .collect();
+        let group = cgroups.group(&self.limits, &without).map_err(lost)?;
+        for file in group.files().map_err(lost)? {
+            self.plan.cgroup_files.push(self.fds.len() as u16);
+            self.fds.push(file);
+        }
+        if let Some(directory) = group.directory().map_err(lost)? {
+            self.plan.cgroup_directory = Some(self.fds.len() as u16);
+            self.fds.push(directory);
+        }
+        self.group = Some(group);
+        let memory = cgroups.has(Controller::Memory);
+        let processes = cgroups.has(Controller::Processes);
+        if !(memory && processes) && !skips(left_out, Skip::Watch) {
+            self.plan.watch = Some(Watch {
+                memory: if memory { u64::MAX } else { self.limits.memory },
+                processes: if processes { u32::MAX } else { self.limits.processes },
+            });
+        }
+        self.plan.rlimits.extend(rlimits_beside(&self.limits, memory, processes));
+        self.plan.seccomp = crate::seccomp::program(!memory);
+        Ok(())
+    }
 }
 
 #[cfg(feature = "leave-out")]
@@ -151,10 +192,7 @@ fn absolute(what: &str, path: &Path) -> Result<Vec<u8>, Error> {
     let plain = path.is_absolute()
         && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !plain {
-        return Err(bad(format!(
-            "{what} {} must be an absolute path without ..",
-            path.display()
-        )));
+        return Err(bad(format!("{what} {} must be an absolute path without ..", path.display())));
     }
     // Components, so that doubled slashes and dots do not make two names of one place.
     let path: std::path::PathBuf = path.components().collect();
@@ -253,7 +291,6 @@ fn rlimits(limits: &Limits) -> Vec<(u32, u64, u64)> {
         both(libc::RLIMIT_CORE, 0),
         both(libc::RLIMIT_FSIZE, limits.file_size),
         both(libc::RLIMIT_NOFILE, limits.open_files),
-        both(libc::RLIMIT_NPROC, limits.processes.into()),
         (libc::RLIMIT_STACK, 8 << 20, 64 << 20),
         both(libc::RLIMIT_MEMLOCK, 64 << 10),
         both(libc::RLIMIT_MSGQUEUE, 0),
@@ -262,6 +299,18 @@ fn rlimits(limits: &Limits) -> Vec<(u32, u64, u64)> {
         both(libc::RLIMIT_NICE, 0),
         both(libc::RLIMIT_CPU, cpu),
     ]
+}
+
+/// Limits that depend on what control groups hold. Beside them the number of processes has room, so
+/// that it is the group that refuses, and says so.
+fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u64, u64)> {
+    let most = u64::from(limits.processes) + if processes { 16 } else { 0 };
+    let mut beside = vec![(libc::RLIMIT_NPROC, most, most)];
+    if !memory {
+        // Of one process's own memory; address space is no measure of use.
+        beside.push((libc::RLIMIT_DATA, limits.memory, limits.memory));
+    }
+    beside
 }
 
 /// A pipe whose reading end does not block.

@@ -23,7 +23,8 @@ async fn says_what_it_prints_and_how_it_ended() {
 #[tokio::test]
 async fn is_a_stranger_on_a_neutral_machine() {
     let sandbox = sandbox().await;
-    let ended = run(&sandbox, shell("id -u; id -g; hostname; echo $$; ls /; cat /etc/passwd")).await;
+    let ended =
+        run(&sandbox, shell("id -u; id -g; hostname; echo $$; ls /; cat /etc/passwd")).await;
     let said = text(&ended.stdout.head);
     assert!(said.starts_with("1000\n1000\nsandbox\n2\n"), "{said}{}", text(&ended.stderr.head));
     assert!(!said.contains("home\n") && !said.contains("root\n"), "{said}");
@@ -52,7 +53,10 @@ async fn a_daemon_that_holds_the_output_open_ends_with_the_program() {
         ),
     )
     .await;
-    assert_eq!((ended.ending, text(&ended.stdout.head)), (Ending::Exited(0), "main ends\n".to_owned()));
+    assert_eq!(
+        (ended.ending, text(&ended.stdout.head)),
+        (Ending::Exited(0), "main ends\n".to_owned())
+    );
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 

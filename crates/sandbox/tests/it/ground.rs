@@ -29,7 +29,9 @@ pub(crate) async fn sandbox() -> Sandbox {
 
 pub(crate) async fn run(sandbox: &Sandbox, spec: Spec) -> Ended {
     let mut running = sandbox.spawn(spec).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(40), running.wait()).await.expect("the run ends in time")
+    tokio::time::timeout(Duration::from_secs(40), running.wait())
+        .await
+        .expect("the run ends in time")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

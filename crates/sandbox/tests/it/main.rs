@@ -2,5 +2,6 @@
 
 mod basics;
 mod ground;
+mod limits;
 mod ordinary;
 mod view;

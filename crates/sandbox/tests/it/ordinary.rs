@@ -13,7 +13,9 @@ fn everything_holds_as_an_ordinary_user() {
         return;
     }
     if !crate::ground::is_root() {
-        crate::ground::skip("the tests do not run as root, so they already run as an ordinary user");
+        crate::ground::skip(
+            "the tests do not run as root, so they already run as an ordinary user",
+        );
         return;
     }
     let place = tempfile::tempdir().unwrap();
@@ -34,4 +36,3 @@ fn everything_holds_as_an_ordinary_user() {
     assert!(output.status.success(), "as user {USER}:\n{said}");
     assert!(said.contains(" passed"), "no test ran:\n{said}");
 }
-

@@ -17,8 +17,10 @@ async fn a_workspace_keeps_its_owner() {
     let sandbox = sandbox().await;
     let place = tempfile::tempdir().unwrap();
     std::fs::write(place.path().join("private"), "secret").unwrap();
-    std::fs::set_permissions(place.path().join("private"), PermissionsExt::from_mode(0o600)).unwrap();
-    let mut spec = shell("cat private; echo more >> private; mkdir d; echo new > d/new; stat -c %u private d");
+    std::fs::set_permissions(place.path().join("private"), PermissionsExt::from_mode(0o600))
+        .unwrap();
+    let mut spec =
+        shell("cat private; echo more >> private; mkdir d; echo new > d/new; stat -c %u private d");
     spec.mounts = vec![mount(place.path(), "/workspace", Access::ReadWrite)];
     spec.cwd = "/workspace".into();
     let ended = run(&sandbox, spec).await;
@@ -95,7 +97,8 @@ async fn a_source_by_descriptor_is_that_very_file() {
     std::fs::create_dir(place.path().join("real")).unwrap();
     std::fs::write(place.path().join("real/it"), "wrong").unwrap();
     let mut spec = shell("cat /w/it");
-    spec.mounts = vec![Mount { source: Source::Fd(fd), target: "/w".into(), access: Access::ReadOnly }];
+    spec.mounts =
+        vec![Mount { source: Source::Fd(fd), target: "/w".into(), access: Access::ReadOnly }];
     assert_eq!(text(&run(&sandbox, spec).await.stdout.head), "right");
 }
 
@@ -107,13 +110,20 @@ fn libc_o_path() -> i32 {
 async fn only_the_named_descriptors_are_open() {
     let sandbox = sandbox().await;
     let (reader, writer) = rustix::pipe::pipe().unwrap();
-    let mut spec = python("import os\nprint(sorted(int(n) for n in os.listdir('/proc/self/fd')))\nprint(os.readlink('/proc/self/fd/0'))\nos.write(7, os.read(3, 4))");
+    let mut spec = python(
+        "import os\nprint(sorted(int(n) for n in os.listdir('/proc/self/fd')))\nprint(os.readlink('/proc/self/fd/0'))\nos.write(7, os.read(3, 4))",
+    );
     let (back, there) = rustix::pipe::pipe().unwrap();
     spec.fds = vec![(7, there), (3, reader)];
     rustix::io::write(&writer, b"ping").unwrap();
     let ended = run(&sandbox, spec).await;
     // 4 is the listing itself.
-    assert_eq!(text(&ended.stdout.head), "[0, 1, 2, 3, 4, 7]\n/dev/null\n", "{}", text(&ended.stderr.head));
+    assert_eq!(
+        text(&ended.stdout.head),
+        "[0, 1, 2, 3, 4, 7]\n/dev/null\n",
+        "{}",
+        text(&ended.stderr.head)
+    );
     let mut buffer = [0; 8];
     assert_eq!(rustix::io::read(&back, &mut buffer).unwrap(), 4);
 }
@@ -146,6 +156,13 @@ async fn temporary_files_are_private_and_bounded() {
     let said = text(&ended.stdout.head);
     assert!(said.starts_with("/dev/shm:\nb\n\n/tmp:\na\n"), "{said}");
     assert!(text(&ended.stderr.head).contains("No space left"), "{}", text(&ended.stderr.head));
-    assert_eq!(said.matches("ead-only file system").count() + said.matches("ermission denied").count(), 2, "{said}");
-    assert_eq!(text(&run(&sandbox, shell("ls /tmp /dev/shm")).await.stdout.head), "/dev/shm:\n\n/tmp:\n");
+    assert_eq!(
+        said.matches("ead-only file system").count() + said.matches("ermission denied").count(),
+        2,
+        "{said}"
+    );
+    assert_eq!(
+        text(&run(&sandbox, shell("ls /tmp /dev/shm")).await.stdout.head),
+        "/dev/shm:\n\n/tmp:\n"
+    );
 }
