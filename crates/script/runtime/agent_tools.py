@@ -13,6 +13,7 @@ This module decides nothing: who may call what, and how often, is settled where 
 come from.
 """
 
+import errno
 import itertools
 import json
 import os
@@ -182,6 +183,8 @@ def _request(tool, args, index, raw=False):
         reason = "nested too deeply"
     except (TypeError, ValueError) as error:
         reason = str(error)
+        if reason.startswith("Out of range float"):
+            reason = "NaN and infinity cannot be expressed in JSON"
     raise ToolError(tool, "invalid_arguments", f"{where} cannot be sent as JSON: {reason}")
 
 
@@ -284,10 +287,11 @@ def _read():
         raise _closed()
     try:
         data = os.read(_REPLIES, 65536)
-    except OSError:
+    except OSError as error:
+        _note_closed(error)
         data = b""
     if not data:
-        _Channel.closed = _Channel.closed or "the connection to the tools is closed"
+        _note_closed()
         raise _closed()
     lines = data.split(b"\n")
     if len(lines) > 1 and _Channel.partial:
@@ -317,8 +321,8 @@ def _send(data):
                 rest = rest[os.write(_REQUESTS, rest) :]
             except BlockingIOError:
                 pass
-            except OSError:
-                _Channel.closed = _Channel.closed or "the connection to the tools is closed"
+            except OSError as error:
+                _note_closed(error)
                 raise _closed() from None
             if not rest:
                 break
@@ -346,6 +350,13 @@ def _make_room():
             with _Channel.arrived:
                 _Channel.reading = False
                 _Channel.arrived.notify_all()
+
+
+def _note_closed(error=None):
+    # A signal handler may raise an OSError (TimeoutError is one) in the middle of a read or write.
+    if error is not None and error.errno not in (errno.EBADF, errno.EPIPE):
+        raise error
+    _Channel.closed = _Channel.closed or "the connection to the tools is closed"
 
 
 def _closed():

@@ -15,6 +15,7 @@ import script_syntax
 
 _MOST_CALLS = 2000
 _NAME_CHARS = 200
+_LINE_CHARS = 300
 
 
 def _check(code):
@@ -23,8 +24,9 @@ def _check(code):
         calls = script_syntax.literal_calls(tree)
         script_syntax.compile_script(code)
     except SyntaxError as error:
-        said = "".join(traceback.format_exception_only(error)).rstrip("\n")
-        return {"syntax_error": {"line": error.lineno or 1, "message": _readable(said[:2000])}}
+        said = "".join(traceback.format_exception_only(error)).splitlines()
+        message = "\n".join(line[:_LINE_CHARS] for line in said)
+        return {"syntax_error": {"line": error.lineno or 1, "message": _readable(message)[:2000]}}
     return {"calls": [(_readable(name[:_NAME_CHARS]), line) for name, line in calls[:_MOST_CALLS]]}
 
 

@@ -43,8 +43,12 @@ def _run(syntax, code):
     main.__builtins__ = __builtins__
     sys.modules["__main__"] = main
     sys.argv = [syntax.NAME]
-    linecache.cache[syntax.NAME] = (len(code), None, syntax.lines(code), syntax.NAME)
-    compiled = syntax.compile_script(code)
+    for name in (syntax.NAME, main.__file__):
+        linecache.cache[name] = (len(code), None, syntax.lines(code), name)
+    try:
+        compiled = syntax.compile_script(code)
+    except SyntaxError as error:
+        raise error.with_traceback(None) from None
     syntax.prepare(code)
     if compiled.co_flags & 0x80:  # a coroutine: it awaits at the top level
         import asyncio

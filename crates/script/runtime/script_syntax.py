@@ -56,6 +56,9 @@ def lines(code):
 
 
 def _guarded(code, step):
+    if "\0" in code:
+        line = code.count("\n", 0, code.index("\0")) + 1
+        raise SyntaxError("source code cannot contain null bytes", (NAME, line, None, None))
     try:
         return step()
     except SyntaxError:
@@ -64,8 +67,7 @@ def _guarded(code, step):
         reason = "the script is nested too deeply to be compiled"
     except (ValueError, OverflowError) as error:
         reason = str(error)
-    line = code.count("\n", 0, max(code.find("\0"), 0)) + 1
-    raise SyntaxError(reason, (NAME, line, None, None)) from None
+    raise SyntaxError(reason, (NAME, 1, None, None)) from None
 
 
 class ToolFunctions:

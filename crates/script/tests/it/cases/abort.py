@@ -1,0 +1,5 @@
+import os
+print("last words")
+os.abort()
+# ends: signal 6
+# prints: last words

@@ -1,0 +1,23 @@
+"""A signal handler that raises in the middle of a call leaves the channel in order."""
+import signal
+
+from agent_tools import call
+
+
+def ring(*_):
+    raise TimeoutError("rang")
+
+
+signal.signal(signal.SIGALRM, ring)
+for _ in range(20):
+    signal.setitimer(signal.ITIMER_REAL, 0.005)
+    try:
+        call("slow", {"x": 1})
+        print("answered")
+    except TimeoutError:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+print(call("echo", {"i": 1}), call("text"))
+# ends: completed
+# prints: {'i': 1} hello

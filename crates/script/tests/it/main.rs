@@ -1,0 +1,12 @@
+//! Scripts as a model writes them, through the real engine in a real sandbox, with a host that
+//! answers by the tool's name.
+
+mod ground;
+
+mod cases;
+mod check;
+mod endings;
+mod hostile;
+mod interpreters;
+mod ordinary;
+mod packages;
