@@ -1,5 +1,7 @@
 //! The client against servers that nobody here wrote, and against hostile ones.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod foreign_http;
 mod foreign_stdio;
 mod hostile;
