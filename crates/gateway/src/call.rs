@@ -1,115 +1,403 @@
 //! The road of a call: `resolve → check → decide → approve → run → record`.
+//!
+//! Every call takes it, a model's as well as one that a script makes; what differs is the
+//! [`Caller`]. The road can be walked again: *approve* does not wait for a person but answers
+//! [`Outcome::NeedsApproval`], and the same call made later finds the answer. *run* needs a
+//! [`Grant`], which only *approve* can make. A call runs in a task of its own, so that a caller who
+//! goes away cancels it and it is still recorded.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::Approval;
+use crate::approval::{Choice, Payload, Question};
+use crate::catalog::Known;
+use crate::gateway::{Gateway, visible};
+use crate::policy::{self, Decision, Effect, Facts, From};
+use crate::request::{Failure, Origin, Outcome, Progress, Request};
 use crate::session::Session;
+use crate::sources::run_script::{self, Script};
+use crate::sources::tool;
+use crate::{audit, json, refusal};
 
-/// A call of a tool.
-#[derive(Debug)]
-pub struct Request {
-    /// Who calls.
-    pub session: Arc<Session>,
-    /// The tool's full name.
-    pub tool: String,
-    /// Its arguments, a JSON object.
-    pub arguments: Box<RawValue>,
-    /// From where.
-    pub origin: Origin,
-    /// Where progress goes.
-    pub progress: Option<mpsc::UnboundedSender<Progress>>,
-    /// Ends the call, and everything that it started.
-    pub cancel: CancellationToken,
-}
-
-/// From where a tool is called. Calls of scripts have an origin that only this crate can make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// A model, through MCP.
-    Model,
-    /// The chat.
-    Chat,
-    /// The command line.
-    Cli,
-}
-
-/// How a call ended, or why it has not begun.
+/// Who makes a call.
 #[derive(Clone, Debug)]
-pub enum Outcome {
-    /// The tool answered, perhaps with an error of its own (`is_error`).
-    Done(mcp::CallResult),
-    /// It was refused before it reached the tool.
-    Refused(Failure),
-    /// It was sent, or could not be, and gave no answer.
-    Failed(Failure),
-    /// A person has to answer first; then the same call is made again.
-    NeedsApproval(Box<Approval>),
+pub(crate) enum Caller {
+    /// Somebody outside.
+    Direct(Origin),
+    /// A script that runs here.
+    Script(Arc<Script>),
 }
 
-/// Why a call gave no result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failure {
-    /// The tool's name as it was called.
-    pub tool: String,
-    /// Which kind.
-    pub kind: script::Kind,
-    /// What is wrong and what would be right.
-    pub message: String,
-    /// Whether the same call may work later.
-    pub retryable: bool,
+/// A call on its road.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) session: Arc<Session>,
+    pub(crate) tool: String,
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) caller: Caller,
+    /// Its number in the script; 0 for a direct call.
+    pub(crate) number: u64,
+    pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) at: jiff::Timestamp,
+    pub(crate) began: Instant,
 }
 
-/// What a call that runs says about itself.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Progress {
-    /// A script, at most once a second and once when it is over.
-    Script(ScriptProgress),
-    /// A server's tool, as it sent it.
-    Tool(mcp::Progress),
+impl Call {
+    pub(crate) fn failure(&self, kind: script::Kind, message: impl Into<String>) -> Failure {
+        Failure {
+            tool: json::cut(&self.tool, 200),
+            kind,
+            message: message.into(),
+            retryable: false,
+        }
+    }
 }
 
-/// The event `script.progress`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ScriptProgress {
-    /// Names the script and its records.
-    pub script_id: String,
-    /// What its author says it does.
-    pub description: String,
-    /// Calls that ended.
-    pub calls: u64,
-    /// Of them, failed.
-    pub failed: u64,
-    /// What the script reported last.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub done: Option<f64>,
-    /// See `done`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total: Option<f64>,
-    /// See `done`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-    /// Since it was started.
-    pub elapsed_ms: u64,
-    /// How it is.
-    pub state: ScriptState,
+/// The proof that a call may run.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    by: Option<String>,
+    definitions: HashMap<String, String>,
 }
 
-/// How a script is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScriptState {
-    /// It runs.
-    Running,
-    /// It ran to its end.
-    Finished,
-    /// It raised, or was stopped by a limit.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
+impl Grant {
+    /// Who was asked, if somebody was.
+    pub(crate) fn by(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
+
+    /// Of a script: the definitions of the tools that it covers.
+    pub(crate) fn into_definitions(self) -> HashMap<String, String> {
+        self.definitions
+    }
+}
+
+/// What *resolve* found.
+#[derive(Debug)]
+enum Target {
+    Tool(Arc<Known>, Facts),
+    RunScript,
+}
+
+/// What *check* found out about it.
+#[derive(Debug)]
+enum Plan {
+    Tool(Arc<Known>, Facts),
+    Script(Box<run_script::Plan>),
+}
+
+/// A call that may run.
+#[derive(Debug)]
+struct Ready {
+    plan: Plan,
+    grant: Grant,
+}
+
+/// A call that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Outcome,
+    /// Of a write: its intent in the store and how that ends.
+    pub(crate) intent: Option<(String, store::IntentState)>,
+    /// Who was asked, if somebody was.
+    pub(crate) approved_by: Option<String>,
+    /// It has written its audit row itself.
+    pub(crate) recorded: bool,
+}
+
+impl Ended {
+    /// Nothing was sent.
+    pub(crate) fn before(outcome: Outcome) -> Self {
+        Self { outcome, intent: None, approved_by: None, recorded: false }
+    }
+}
+
+impl Gateway {
+    /// Carries out a call. If the returned future is dropped, the call is cancelled.
+    pub async fn call(self: &Arc<Self>, request: Request) -> Outcome {
+        let Request { session, tool, arguments, origin, progress, cancel } = request;
+        let failure = Failure {
+            tool: json::cut(&tool, 200),
+            kind: script::Kind::Cancelled,
+            message: "the gateway is closing".to_owned(),
+            retryable: true,
+        };
+        if self.stop.is_cancelled() {
+            return Outcome::Refused(failure);
+        }
+        let ended = self.stop.child_token();
+        let dropped = ended.clone().drop_guard();
+        let call = Call {
+            session,
+            tool,
+            arguments,
+            caller: Caller::Direct(origin),
+            number: 0,
+            progress,
+            cancel: ended.clone(),
+            at: jiff::Timestamp::now(),
+            began: Instant::now(),
+        };
+        let gateway = self.clone();
+        let job = self.jobs.spawn(async move { gateway.travel(call).await });
+        tokio::pin!(job);
+        let outcome = tokio::select! {
+            outcome = &mut job => outcome,
+            () = cancel.cancelled() => {
+                ended.cancel();
+                job.await
+            }
+        };
+        dropped.disarm();
+        outcome.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call broke off");
+            Outcome::Failed(Failure {
+                kind: script::Kind::Upstream,
+                message: "the call broke off because of a fault in pinfold; see its log".to_owned(),
+                retryable: false,
+                ..failure
+            })
+        })
+    }
+
+    /// The whole road.
+    pub(crate) async fn travel(self: &Arc<Self>, call: Call) -> Outcome {
+        let ready = match self.prepare(&call).await {
+            Ok(ready) => ready,
+            Err(outcome) => {
+                audit::record(self, &call, &Ended::before(outcome.clone())).await;
+                return outcome;
+            }
+        };
+        let gateway = self.clone();
+        match call.caller.clone() {
+            // A script that ends drops the calls it waits for; a write has to be seen through.
+            Caller::Script(script) if ready.writes() => {
+                let failure = call.failure(script::Kind::Upstream, "the call broke off");
+                let job = script.writes.spawn(async move { gateway.finish(call, ready).await });
+                job.await.unwrap_or(Outcome::Failed(failure))
+            }
+            _ => gateway.finish(call, ready).await,
+        }
+    }
+
+    /// `resolve → check → decide → approve`.
+    async fn prepare(&self, call: &Call) -> Result<Ready, Outcome> {
+        let target = resolve(self, call).map_err(Outcome::Refused)?;
+        let plan = check(self, call, target).await.map_err(Outcome::Refused)?;
+        let decision = decide(self, call, &plan).await.map_err(Outcome::Refused)?;
+        let grant = approve(self, call, &plan, decision).await?;
+        Ok(Ready { plan, grant })
+    }
+
+    /// `run → record`.
+    async fn finish(self: Arc<Self>, call: Call, ready: Ready) -> Outcome {
+        let approved_by = ready.grant.by().map(str::to_owned);
+        let mut underway = Underway { call, over: false };
+        let call = &underway.call;
+        let mut ended = match ready.plan {
+            Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
+            Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
+        };
+        underway.over = true;
+        ended.approved_by = approved_by;
+        audit::record(&self, &underway.call, &ended).await;
+        ended.outcome
+    }
+}
+
+impl Ready {
+    fn writes(&self) -> bool {
+        matches!(&self.plan, Plan::Tool(_, facts) if facts.effect != Effect::Read)
+    }
+}
+
+/// A call between *run* and *record*. A script that ends drops the reads it waits for: those are
+/// written down, too.
+struct Underway {
+    call: Call,
+    over: bool,
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if let (false, Caller::Script(script)) = (self.over, &self.call.caller) {
+            let failure = self.call.failure(script::Kind::Cancelled, "the script ended first");
+            script.ended(&self.call, &Ended::before(Outcome::Failed(failure)));
+        }
+    }
+}
+
+/// Name → source and definition, as far as the session may see them.
+fn resolve(gateway: &Gateway, call: &Call) -> Result<Target, Failure> {
+    let from_script = matches!(call.caller, Caller::Script(_));
+    if call.tool == run_script::NAME && !from_script {
+        return match gateway.without_scripts(&call.session) {
+            None => Ok(Target::RunScript),
+            Some(reason) => Err(call.failure(
+                script::Kind::UnknownTool,
+                format!("run_script is not offered: {reason}"),
+            )),
+        };
+    }
+    let table = gateway.catalog.table();
+    let found = table.get(&call.tool);
+    if let Some(known) = found
+        && let Some(facts) = visible(&call.session, known)
+    {
+        return Ok(Target::Tool(known.clone(), facts));
+    }
+    Err(refusal::unknown(gateway, call, from_script))
+}
+
+/// The cheap refusals, so that nobody is asked about a call that would fail anyway.
+async fn check(gateway: &Gateway, call: &Call, target: Target) -> Result<Plan, Failure> {
+    let wrong = |reason: String| call.failure(script::Kind::InvalidArguments, reason);
+    match target {
+        Target::Tool(known, facts) => {
+            if facts.task_only && matches!(call.caller, Caller::Direct(_)) {
+                return Err(call.failure(
+                    script::Kind::TaskOnly,
+                    format!(
+                        "{} can only be run as a background task, which this version cannot do",
+                        known.name
+                    ),
+                ));
+            }
+            fit(&known, &call.arguments).map_err(wrong)?;
+            Ok(Plan::Tool(known, facts))
+        }
+        Target::RunScript => {
+            let plan = run_script::plan(gateway, call).await?;
+            Ok(Plan::Script(Box::new(plan)))
+        }
+    }
+}
+
+fn fit(known: &Known, arguments: &RawValue) -> Result<(), String> {
+    let value = json::strict(arguments)
+        .map_err(|error| format!("the arguments cannot be read: {error}"))?;
+    if !value.is_object() {
+        return Err("the arguments must be a JSON object".to_owned());
+    }
+    known
+        .schema()
+        .check(&value)
+        .map_err(|fault| format!("the arguments do not fit {}: {fault}", known.name))
+}
+
+/// The permission table, with what the store and the script know of earlier answers.
+async fn decide(gateway: &Gateway, call: &Call, plan: &Plan) -> Result<Decision, Failure> {
+    let mode = call.session.profile.permission_mode;
+    match (plan, &call.caller) {
+        (Plan::Script(plan), _) => Ok(plan.decision()),
+        (Plan::Tool(known, facts), Caller::Script(script)) => {
+            let from = script.standing(known);
+            let question = policy::Question { mode, facts: *facts, from, session_allows: false };
+            Ok(policy::decide(question))
+        }
+        (Plan::Tool(known, facts), Caller::Direct(_)) => {
+            let question = |session_allows| policy::Question {
+                mode,
+                facts: *facts,
+                from: From::Direct,
+                session_allows,
+            };
+            let decision = policy::decide(question(false));
+            if decision != (Decision::Ask { session: true }) {
+                return Ok(decision);
+            }
+            let allows = session_allows(gateway, call, known).await?;
+            Ok(policy::decide(question(allows)))
+        }
+    }
+}
+
+/// Whether "this session" was answered for this definition of the tool.
+pub(crate) async fn session_allows(
+    gateway: &Gateway,
+    call: &Call,
+    known: &Known,
+) -> Result<bool, Failure> {
+    let found =
+        gateway.store.session_allows(&call.session.id, &known.name, &known.definition).await;
+    found.map_err(|error| refusal::unstored(call, &error))
+}
+
+/// The only place that makes a [`Grant`].
+async fn approve(
+    gateway: &Gateway,
+    call: &Call,
+    plan: &Plan,
+    decision: Decision,
+) -> Result<Grant, Outcome> {
+    let definitions = match plan {
+        Plan::Script(plan) => plan.covered(),
+        Plan::Tool(..) => HashMap::new(),
+    };
+    let session = match decision {
+        Decision::Allow => return Ok(Grant { by: None, definitions }),
+        Decision::Deny(reason) => {
+            let known = match plan {
+                Plan::Tool(known, _) => Some(&**known),
+                Plan::Script(_) => None,
+            };
+            return Err(Outcome::Refused(refusal::denied(call, known, reason)));
+        }
+        Decision::Ask { session } => session,
+    };
+    let failed = |error: &dyn std::fmt::Display| Outcome::Refused(refusal::unstored(call, error));
+    let (key, payload) = match plan {
+        Plan::Script(plan) => plan.question(&call.session, &call.arguments),
+        Plan::Tool(known, _) => question(call, known, session).map_err(|error| failed(&error))?,
+    };
+    let now = crate::gateway::now_ms();
+    let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;
+    match answer {
+        Some(store::Answer { kind: store::AnswerKind::Deny, reason, by }) => {
+            let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            let message = format!("{by} did not allow it{because}");
+            Err(Outcome::Refused(call.failure(script::Kind::Denied, message)))
+        }
+        Some(answer) => Ok(Grant { by: Some(answer.by), definitions }),
+        None => {
+            let question = Question { session: &call.session, tool: &call.tool, key, payload };
+            let asked = gateway.ask(question).await.map_err(|error| failed(&error))?;
+            Err(Outcome::NeedsApproval(Box::new(asked)))
+        }
+    }
+}
+
+/// What a person is asked about a direct call, and the key it is bound by.
+fn question(call: &Call, known: &Known, session: bool) -> Result<(String, Payload), String> {
+    let arguments = json::canonical(&call.arguments)?;
+    let key = json::hash([
+        "call",
+        call.session.principal.as_str(),
+        call.session.id.as_str(),
+        known.name.as_str(),
+        known.definition.as_str(),
+        arguments.as_str(),
+    ]);
+    let choices = if session {
+        vec![Choice::Once, Choice::Session, Choice::Deny]
+    } else {
+        vec![Choice::Once, Choice::Deny]
+    };
+    let payload = Payload {
+        description: None,
+        code: None,
+        arguments: Arc::from(call.arguments.clone()),
+        listed: Vec::new(),
+        unlisted: Vec::new(),
+        choices,
+        definitions: [(known.name.clone(), known.definition.clone())].into(),
+    };
+    Ok((key, payload))
 }

@@ -30,7 +30,12 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    fn new(name: String, source: Arc<dyn Source>, tool: Arc<mcp::Tool>, definition: String) -> Self {
+    fn new(
+        name: String,
+        source: Arc<dyn Source>,
+        tool: Arc<mcp::Tool>,
+        definition: String,
+    ) -> Self {
         Self { name, source, tool, definition, schema: OnceLock::new(), renamed: OnceLock::new() }
     }
 
@@ -91,7 +96,11 @@ impl Catalog {
     pub(crate) fn table(&self) -> Arc<Table> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner).clone();
         let current = table.versions.len() == self.sources.len()
-            && self.sources.iter().zip(&table.versions).all(|((_, now), was)| *now.borrow() == *was);
+            && self
+                .sources
+                .iter()
+                .zip(&table.versions)
+                .all(|((_, now), was)| *now.borrow() == *was);
         if current {
             return table;
         }
@@ -132,7 +141,12 @@ impl Catalog {
     }
 }
 
-fn known(before: &Table, name: String, source: &Arc<dyn Source>, tool: &Arc<mcp::Tool>) -> Arc<Known> {
+fn known(
+    before: &Table,
+    name: String,
+    source: &Arc<dyn Source>,
+    tool: &Arc<mcp::Tool>,
+) -> Arc<Known> {
     let old = before.get(&name);
     if let Some(old) = old.filter(|old| Arc::ptr_eq(&old.tool, tool)) {
         return old.clone();

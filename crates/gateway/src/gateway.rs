@@ -119,7 +119,10 @@ impl Gateway {
             store,
             engine,
             catalog: Catalog::new(sources),
-            profiles: profiles.into_iter().map(|(name, profile)| (name, Arc::new(profile))).collect(),
+            profiles: profiles
+                .into_iter()
+                .map(|(name, profile)| (name, Arc::new(profile)))
+                .collect(),
             scripts,
             approvals,
             data_dir,
@@ -129,7 +132,11 @@ impl Gateway {
             stop: CancellationToken::new(),
         });
         if gateway.store.is_remote() {
-            tokio::spawn(beat(gateway.store.clone(), gateway.owner.row.clone(), gateway.stop.clone()));
+            tokio::spawn(beat(
+                gateway.store.clone(),
+                gateway.owner.row.clone(),
+                gateway.stop.clone(),
+            ));
         }
         Ok(gateway)
     }
@@ -215,7 +222,7 @@ impl Gateway {
             })
             .collect();
         if self.without_scripts(session).is_none() {
-            listed.push(run_script::listed(session));
+            listed.push(run_script::listed(session, &self.scripts));
         }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
@@ -295,11 +302,7 @@ fn check_names(
         // A rule for a tool that can never be there would protect nothing.
         for tool in profile.tools.keys() {
             let known = tool == run_script::NAME
-                || profile.servers.iter().any(|server| {
-                    let prefix = names::full(server, "x");
-                    let prefix = prefix.rsplit_once("__").map_or("", |(prefix, _)| prefix);
-                    tool.strip_prefix(prefix).is_some_and(|rest| rest.starts_with("__"))
-                });
+                || profile.servers.iter().any(|server| names::belongs(tool, server));
             if !known {
                 return Err(wrong(format!(
                     "tools.{tool:?} is about no server of the profile; tools are named \

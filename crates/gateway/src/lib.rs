@@ -6,22 +6,34 @@
 
 pub mod config;
 
-mod json;
-mod names;
-mod schema;
-
 mod gateway;
+mod request;
 mod session;
 
 mod call;
 
-mod approval;
+mod catalog;
+mod names;
+
+mod refusal;
+mod schema;
+
 pub mod policy;
+
+mod approval;
 
 pub mod sources;
 
+mod audit;
+mod records;
+
+mod owner;
+mod recovery;
+
+mod json;
+
 pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
-pub use call::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use gateway::{Error, Gateway, Listed, Parts};
+pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;
 pub use session::Session;

@@ -14,6 +14,9 @@ const SEPARATOR: &str = "__";
 /// Longest name: some models' interfaces take no more, though MCP itself would allow 128.
 const LONGEST: usize = 64;
 
+/// Longest part of the server in a name with a hash.
+const SERVER_PART: usize = 24;
+
 /// Hexadecimal digits of the hash.
 const DIGITS: usize = 10;
 
@@ -32,11 +35,18 @@ pub(crate) fn full(server: &str, tool: &str) -> String {
     if one_reading && plain.len() <= LONGEST && plain.chars().all(valid) && !ends_in_hash(&plain) {
         return plain;
     }
-    let server_part = clean(server, 24);
+    let server_part = clean(server, SERVER_PART);
     let room = LONGEST - server_part.len() - SEPARATOR.len() - 1 - DIGITS;
     let tool_part = clean(tool, room);
     let hash = json::hash([server, tool]);
     format!("{server_part}{SEPARATOR}{tool_part}_{}", &hash[..DIGITS])
+}
+
+/// Whether a full name could be that of a tool of this server.
+pub(crate) fn belongs(name: &str, server: &str) -> bool {
+    [server.to_owned(), clean(server, SERVER_PART)].iter().any(|prefix| {
+        name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(SEPARATOR))
+    })
 }
 
 fn valid(character: char) -> bool {

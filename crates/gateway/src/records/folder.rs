@@ -13,9 +13,8 @@ const AGENT: &str = ".agent";
 const SCRIPTS: &str = "scripts";
 
 /// Nothing outside, no links of any kind.
-const INSIDE: ResolveFlags = ResolveFlags::BENEATH
-    .union(ResolveFlags::NO_SYMLINKS)
-    .union(ResolveFlags::NO_MAGICLINKS);
+const INSIDE: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// The records of one script.
 #[derive(Debug)]
@@ -66,7 +65,8 @@ pub(crate) fn reopen_calls(workspace: &Path, id: &str) -> Result<File, String> {
     let path = format!("{}/calls.jsonl", path(id)?);
     let failed = |reason: &str| format!("{path} cannot be opened: {reason}");
     let workspace = open_directory(workspace)?;
-    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat2(&workspace, path.as_str(), flags, Mode::empty(), INSIDE)
         .map_err(|error| failed(&reason(error)))?;
     plain_file(file, &failed)

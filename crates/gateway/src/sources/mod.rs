@@ -11,6 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 pub mod upstream;
 
+pub(crate) mod run_script;
+pub(crate) mod tool;
+
 /// A source of tools.
 #[async_trait::async_trait]
 pub trait Source: Send + Sync + std::fmt::Debug + 'static {

@@ -1,0 +1,95 @@
+//! What a refusal says: what is wrong, and what would be right.
+
+use crate::call::{Call, Caller};
+use crate::catalog::Known;
+use crate::gateway::Gateway;
+use crate::policy::{PermissionMode, Reason};
+use crate::request::Failure;
+use crate::sources::{State, run_script};
+use crate::{json, names};
+
+/// No such tool, or not for this session.
+pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Failure {
+    let shown = json::cut(&call.tool, 200);
+    if from_script && call.tool == run_script::NAME {
+        return call.failure(
+            script::Kind::UnknownTool,
+            "a script cannot start another one; only servers' tools can be called from a script",
+        );
+    }
+    // A server that has not yet said what it offers is not the caller's mistake.
+    for source in gateway.catalog.sources() {
+        let snapshot = source.snapshot();
+        let named = call.session.profile.servers.iter().any(|name| name == source.name());
+        if !named || !snapshot.tools.is_empty() || !names::belongs(&call.tool, source.name()) {
+            continue;
+        }
+        let how = match &snapshot.state {
+            State::Starting => "is still starting".to_owned(),
+            State::Down { reason } => format!("is down: {reason}"),
+            State::Ready => continue,
+        };
+        let message = format!("{shown:?} cannot be called: its server {:?} {how}", source.name());
+        return Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) };
+    }
+    let mode = call.session.profile.permission_mode;
+    let offered = gateway.tools(&call.session);
+    let usable = offered.iter().filter(|tool| !from_script || tool.in_scripts);
+    let meant = names::similar(&call.tool, usable.map(|tool| tool.name.as_str()));
+    let hidden = gateway.catalog.table().get(&call.tool).is_some_and(|known| {
+        call.session.profile.servers.iter().any(|name| name == known.source.name())
+    });
+    let message = if hidden && mode == PermissionMode::ReadOnly {
+        format!("{shown:?} is not offered: the profile is read-only")
+    } else {
+        format!("there is no tool {shown:?}{}", names::did_you_mean(&meant))
+    };
+    call.failure(script::Kind::UnknownTool, message)
+}
+
+/// What the table's refusals say to the caller.
+pub(crate) fn denied(call: &Call, known: Option<&Known>, reason: Reason) -> Failure {
+    let name = &call.tool;
+    let (kind, message) = match reason {
+        Reason::NotOffered => (script::Kind::UnknownTool, format!("there is no tool {name:?}")),
+        Reason::Destructive => (
+            script::Kind::Destructive,
+            format!(
+                "{name} has to be confirmed each time, so a script cannot call it; call it \
+                 directly"
+            ),
+        ),
+        Reason::TaskOnly => (
+            script::Kind::TaskOnly,
+            format!("{name} can only be run as a task, so a script cannot call it"),
+        ),
+        Reason::NotListed => (
+            script::Kind::NotListed,
+            format!("{name} changes something and is not listed: add it to `tools` of run_script"),
+        ),
+        Reason::NotGranted => (script::Kind::Denied, not_granted(call, known)),
+    };
+    call.failure(kind, message)
+}
+
+fn not_granted(call: &Call, known: Option<&Known>) -> String {
+    let changed = match (&call.caller, known) {
+        (Caller::Script(script), Some(known)) => script.was_covered(&known.name),
+        _ => false,
+    };
+    if changed {
+        format!(
+            "the definition of {} has changed since the script was approved, so the approval is \
+             void for it; run the script again to be asked about the new definition",
+            call.tool
+        )
+    } else {
+        format!("{} was not approved for this script; run the script again", call.tool)
+    }
+}
+
+/// Something that has to be kept first could not be.
+pub(crate) fn unstored(call: &Call, error: &dyn std::fmt::Display) -> Failure {
+    let message = format!("nothing was sent: {error}");
+    Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) }
+}

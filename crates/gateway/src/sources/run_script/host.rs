@@ -1,0 +1,196 @@
+//! A script that runs, as the gateway sees it, and the way its calls come in.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use script::{Kind, Reply, ToolError};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio_util::task::TaskTracker;
+
+use crate::call::{Call, Caller, Ended};
+use crate::catalog::Known;
+use crate::gateway::Gateway;
+use crate::policy::From;
+use crate::records::{Calls, Line};
+use crate::request::{Failure, Outcome};
+use crate::session::Session;
+
+/// A script that runs.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) id: String,
+    pub(crate) calls: Calls,
+    /// Writes that are under way; they are seen through when the script has ended.
+    pub(crate) writes: TaskTracker,
+    listed: HashSet<String>,
+    covered: HashMap<String, String>,
+    counts: Mutex<BTreeMap<String, Count>>,
+    progress: Mutex<script::Progress>,
+}
+
+/// The calls of one tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Count {
+    /// That reached it.
+    pub(crate) calls: u64,
+    /// Of them, failed or with an unknown outcome.
+    pub(crate) failed: u64,
+    /// Refused before they reached it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) refused: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Under which calls of names that are no tools are counted: a script can make up any number.
+const UNKNOWN: &str = "(unknown)";
+
+impl Script {
+    pub(crate) fn new(
+        id: String,
+        calls: Calls,
+        listed: HashSet<String>,
+        covered: HashMap<String, String>,
+    ) -> Self {
+        Self {
+            id,
+            calls,
+            writes: TaskTracker::new(),
+            listed,
+            covered,
+            counts: Mutex::default(),
+            progress: Mutex::default(),
+        }
+    }
+
+    /// How a tool stands to the script, for the permission table.
+    pub(crate) fn standing(&self, known: &Known) -> From {
+        From::Script {
+            listed: self.listed.contains(&known.name),
+            granted: self.covered.get(&known.name).is_some_and(|hash| *hash == known.definition),
+        }
+    }
+
+    /// Whether an earlier definition of the tool was covered when the script started.
+    pub(crate) fn was_covered(&self, name: &str) -> bool {
+        self.covered.contains_key(name)
+    }
+
+    /// Writes down a call that is over.
+    pub(crate) fn ended(&self, call: &Call, ended: &Ended) {
+        let unknown = matches!(ended.intent, Some((_, store::IntentState::Unknown)));
+        let (ok, summary) = match &ended.outcome {
+            Outcome::Done(result) => {
+                let shown = if result.text.trim().is_empty() {
+                    result.structured.as_deref().map_or("", RawValue::get)
+                } else {
+                    &result.text
+                };
+                (!result.is_error, std::borrow::Cow::Borrowed(shown))
+            }
+            Outcome::Refused(failure) | Outcome::Failed(failure) => (false, told(failure).into()),
+            Outcome::NeedsApproval(_) => (false, "denied: not approved".into()),
+        };
+        let summary = if unknown { format!("outcome unknown: {summary}").into() } else { summary };
+        self.calls.append(&Line {
+            number: call.number,
+            at: call.at,
+            tool: &call.tool,
+            arguments: &call.arguments,
+            took: call.began.elapsed(),
+            ok: (!unknown).then_some(ok),
+            summary: &summary,
+        });
+        let refused = matches!(ended.outcome, Outcome::Refused(_) | Outcome::NeedsApproval(_));
+        let nameless = matches!(
+            &ended.outcome,
+            Outcome::Refused(Failure { kind: Kind::UnknownTool | Kind::Upstream, .. })
+        );
+        let mut counts = lock(&self.counts);
+        let name = if nameless { UNKNOWN } else { call.tool.as_str() };
+        let count = match counts.get_mut(name) {
+            Some(count) => count,
+            None => counts.entry(name.to_owned()).or_default(),
+        };
+        if refused {
+            count.refused += 1;
+        } else {
+            count.calls += 1;
+            count.failed += u64::from(!ok || unknown);
+        }
+    }
+
+    /// The calls so far, by tool.
+    pub(crate) fn counts(&self) -> BTreeMap<String, Count> {
+        lock(&self.counts).clone()
+    }
+
+    /// What the script reported last.
+    pub(crate) fn progress(&self) -> script::Progress {
+        lock(&self.progress).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn told(failure: &Failure) -> String {
+    let kind = serde_json::to_value(failure.kind).unwrap_or_default();
+    format!("{}: {}", kind.as_str().unwrap_or("failed"), failure.message)
+}
+
+/// The host of one script.
+pub(crate) struct ScriptHost {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) script: Arc<Script>,
+}
+
+#[async_trait::async_trait]
+impl script::Host for ScriptHost {
+    async fn call(&self, call: script::Call) -> Result<Reply, ToolError> {
+        let script::Call { number, tool, args, cancel } = call;
+        let call = Call {
+            session: self.session.clone(),
+            tool,
+            arguments: args,
+            caller: Caller::Script(self.script.clone()),
+            number,
+            progress: None,
+            cancel,
+            at: jiff::Timestamp::now(),
+            began: Instant::now(),
+        };
+        reply(self.gateway.travel(call).await)
+    }
+
+    fn progress(&self, progress: script::Progress) {
+        *lock(&self.script.progress) = progress;
+    }
+}
+
+fn reply(outcome: Outcome) -> Result<Reply, ToolError> {
+    match outcome {
+        Outcome::Done(result) => Ok(Reply {
+            text: result.text,
+            structured: result.structured,
+            content: result.has_media.then_some(result.content),
+            is_error: result.is_error,
+        }),
+        Outcome::Refused(failure) | Outcome::Failed(failure) => {
+            let Failure { kind, message, retryable, .. } = failure;
+            Err(ToolError { kind, message, retryable })
+        }
+        Outcome::NeedsApproval(_) => Err(ToolError {
+            kind: Kind::Denied,
+            message: "a script cannot wait for a person; call the tool directly".to_owned(),
+            retryable: false,
+        }),
+    }
+}
