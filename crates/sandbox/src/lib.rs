@@ -4,6 +4,7 @@
 //! `keeper`) makes the cell and runs it; [`Running`] is the program while it lives. This crate
 //! knows no language, no MCP and no HTTP, and it is the only one with `unsafe`.
 
+mod bwrap;
 mod cgroup;
 mod error;
 mod keeper;
@@ -16,6 +17,7 @@ mod prefixes;
 mod running;
 mod sandbox;
 mod seccomp;
+mod self_test;
 mod spec;
 mod sys;
 mod view;
@@ -28,4 +30,4 @@ pub use running::Running;
 pub use sandbox::{Options, Sandbox, Way};
 #[cfg(feature = "leave-out")]
 pub use spec::LeftOut;
-pub use spec::{Access, Mount, Output, Source, Spec};
+pub use spec::{Access, Mount, Output, Sink, Source, Spec};

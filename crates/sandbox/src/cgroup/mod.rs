@@ -139,6 +139,11 @@ impl Group {
         self.unified.as_ref().map(v2::Group::directory).transpose()
     }
 
+    /// The file of the same group into which a process writes itself.
+    pub(crate) fn unified_file(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.unified.as_ref().map(v2::Group::file).transpose()
+    }
+
     /// Kills everything in the group, where the kernel has a way.
     pub(crate) fn kill(&self) {
         if let Some(unified) = &self.unified {
@@ -146,9 +151,9 @@ impl Group {
         }
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&mut self) -> Verdict {
         let mut verdict = Verdict::default();
-        if let Some(set) = &self.separate {
+        if let Some(set) = &mut self.separate {
             set.judge(&mut verdict);
         }
         if let Some(unified) = &self.unified {

@@ -16,8 +16,14 @@ use crate::view;
 
 /// What a cell is made from.
 pub(crate) struct Ground<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) slot: u32,
+    pub(crate) way: Way,
+    /// The id of the cell in the keeper's user namespace.
+    pub(crate) outside_id: u32,
+    /// The cell's user namespace; none where bubblewrap made it already.
+    pub(crate) user_namespace: Option<BorrowedFd<'a>>,
+    pub(crate) landlock: u32,
+    /// A network namespace made ahead, to be entered.
+    pub(crate) network: Option<BorrowedFd<'a>>,
     pub(crate) fds: &'a [OwnedFd],
     pub(crate) report: &'a OwnedFd,
 }
@@ -30,20 +36,35 @@ impl Ground<'_> {
 }
 
 /// Makes the cell around this process.
-pub(crate) fn make(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
-    for (position, file) in plan.cgroup_files.iter().enumerate() {
-        sys::write(ground.fd(*file)?, b"0")
-            .map_err(|errno| Stage::Cgroup.failed_at(position, errno))?;
+pub(crate) fn make(
+    plan: &Plan,
+    ground: &Ground<'_>,
+    context: &Context,
+    slot: u32,
+) -> Result<(), Failure> {
+    join_groups(plan, ground)?;
+    if let Some(network) = ground.network {
+        sys::enter_namespace(network, libc::CLONE_NEWNET)
+            .map_err(|errno| Stage::Namespaces.failed(errno))?;
     }
     let mut trees = Vec::new();
     for (position, bind) in plan.binds.iter().enumerate() {
-        trees.push(take(position, bind, plan, ground)?);
+        trees.push(take(position, bind, plan, ground, (context, slot))?);
     }
-    enter_template(plan, ground).map_err(|errno| Stage::Namespaces.failed(errno))?;
+    enter_template(plan, context).map_err(|errno| Stage::Namespaces.failed(errno))?;
     mount_tmp(plan).map_err(|errno| Stage::Tmp.failed(errno))?;
-    mount_proc(plan, ground.context).map_err(|errno| Stage::Proc.failed(errno))?;
+    mount_proc(plan, context).map_err(|errno| Stage::Proc.failed(errno))?;
     for (position, (bind, tree)) in plan.binds.iter().zip(&trees).enumerate() {
         put(bind, tree).map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
+    }
+    Ok(())
+}
+
+/// Writes this process into the groups that bound the run.
+pub(crate) fn join_groups(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
+    for (position, file) in plan.cgroup_files.iter().enumerate() {
+        sys::write(ground.fd(*file)?, b"0")
+            .map_err(|errno| Stage::Cgroup.failed_at(position, errno))?;
     }
     Ok(())
 }
@@ -55,6 +76,7 @@ fn take(
     bind: &Bind,
     plan: &Plan,
     ground: &Ground<'_>,
+    (context, slot): (&Context, u32),
 ) -> Result<OwnedFd, Failure> {
     let failed = |errno| Stage::MountSource.failed_at(position, errno);
     let path = sys::c_string(&bind.source).map_err(failed)?;
@@ -76,9 +98,8 @@ fn take(
         sys::restrict_mount(tree.as_fd(), attributes).map_err(failed)?;
     }
     // Read-only mounts are mapped too, so that a read-only workspace can be read by its owner.
-    if ground.context.way == Way::Root && !plan.skips(Skip::Capabilities) {
-        let identities = &ground.context.identities;
-        let namespace = identities.owner(ground.slot, meant.uid, meant.gid);
+    if context.way == Way::Root && !plan.skips(Skip::Capabilities) {
+        let namespace = context.identities.owner(slot, meant.uid, meant.gid);
         let namespace = namespace.ok_or(failed(Errno(libc::ENOENT)))?;
         let mapped = sys::map_owners(tree.as_fd(), namespace.as_fd());
         // Unmapped, a read-only mount shows less, never more.
@@ -92,45 +113,27 @@ fn take(
     Ok(tree)
 }
 
-fn enter_template(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
-    let originals = &ground.context.originals;
-    let back = [
-        (Skip::NetNamespace, &originals.network, libc::CLONE_NEWNET),
-        (Skip::IpcNamespace, &originals.ipc, libc::CLONE_NEWIPC),
-        (Skip::UtsNamespace, &originals.host_name, libc::CLONE_NEWUTS),
-    ];
-    for (layer, original, kind) in back {
-        // An ordinary user may not enter the host's again, but still is in these two.
-        if plan.skips(layer) && ground.context.way == Way::Root {
-            sys::enter_namespace(original.as_fd(), kind)?;
-        }
+fn enter_template(plan: &Plan, context: &Context) -> Result<(), Errno> {
+    if !plan.skips(Skip::UtsNamespace) {
+        sys::set_host_name(view::HOST_NAME.as_bytes())?;
     }
-    sys::enter_namespace(ground.context.templates.current()?, libc::CLONE_NEWNS)?;
+    sys::enter_namespace(context.templates.current()?, libc::CLONE_NEWNS)?;
     let cgroup = if plan.skips(Skip::CgroupNamespace) { 0 } else { libc::CLONE_NEWCGROUP };
     sys::leave_namespaces(libc::CLONE_NEWNS | cgroup)
 }
 
-/// One small file system for `/tmp` and `/dev/shm`, so that one bound holds for both.
+/// The private `/tmp`; `/dev/shm` is a link to it, so that one bound holds for both.
 fn mount_tmp(plan: &Plan) -> Result<(), Errno> {
     let size = CString::new(plan.tmp_size.to_string()).map_err(|_| Errno(libc::EINVAL))?;
     let inodes =
-        CString::new((plan.tmp_inodes + 8).to_string()).map_err(|_| Errno(libc::EINVAL))?;
+        CString::new((plan.tmp_inodes + 1).to_string()).map_err(|_| Errno(libc::EINVAL))?;
     let bounds =
-        [(c"mode", c"0755"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
+        [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
     let bounds = if plan.skips(Skip::TmpLimits) { &bounds[..1] } else { &bounds[..] };
     let attributes = if plan.skips(Skip::Nosuid) { 0 } else { sys::NO_SUID | sys::NO_DEVICES };
     let store = sys::new_file_system(c"tmpfs", bounds, attributes)?;
-    sys::make_directory(store.as_fd(), c"tmp", 0o1777)?;
-    sys::make_directory(store.as_fd(), c"shm", 0o1777)?;
-    // A subdirectory of a detached file system cannot be taken: it is attached for a moment.
     let over = sys::open(sys::AT_CWD, c"/tmp", libc::O_PATH, 0)?;
-    sys::attach(store.as_fd(), over.as_fd())?;
-    let shared = sys::clone_tree(store.as_fd(), c"shm")?;
-    let private = sys::clone_tree(store.as_fd(), c"tmp")?;
-    sys::detach(c"/tmp")?;
-    sys::attach(private.as_fd(), over.as_fd())?;
-    let over = sys::open(sys::AT_CWD, c"/dev/shm", libc::O_PATH, 0)?;
-    sys::attach(shared.as_fd(), over.as_fd())
+    sys::attach(store.as_fd(), over.as_fd())
 }
 
 fn mount_proc(plan: &Plan, context: &Context) -> Result<(), Errno> {
@@ -162,7 +165,7 @@ fn mount_proc(plan: &Plan, context: &Context) -> Result<(), Errno> {
 fn put(bind: &Bind, tree: &OwnedFd) -> Result<(), Errno> {
     let relative = sys::c_string(bind.target.strip_prefix(b"/").unwrap_or(&bind.target))?;
     let root = sys::open(sys::AT_CWD, c"/", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-    if bind.target.starts_with(b"/tmp/") {
+    if bind.in_tmp {
         let place = Place { path: bind.target.clone(), directory: bind.directory };
         make_place(root.as_fd(), &place)?;
     }

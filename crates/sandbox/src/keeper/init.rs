@@ -31,17 +31,31 @@ pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
         return failure;
     }
     let report = ground.report.as_fd();
-    let _ = wire::send(report, &Report::Started, &[]);
+    // Nobody listens: nobody would end the program in time.
+    if wire::send(report, &Report::Started, &[]).is_err() {
+        sys::end(1);
+    }
     let mut watcher = plan.watch.map(Watcher::new);
+    let (mut cpu_microseconds, mut largest) = (0, 0);
     loop {
         let flags = if watcher.is_some() { libc::WNOHANG } else { 0 };
-        match sys::reap(-1, flags) {
+        let reaped = sys::reap(-1, flags);
+        if let Ok(Some(reaped)) = &reaped {
+            cpu_microseconds += reaped.cpu_microseconds();
+            largest = largest.max(reaped.usage.ru_maxrss as u64 * 1024);
+        }
+        match reaped {
             Ok(Some(reaped)) if reaped.pid == program => {
-                let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak);
+                if let Some(watcher) = &mut watcher
+                    && reaped.status != 0
+                {
+                    watcher.look_back();
+                }
+                let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak).max(largest);
                 if watcher.is_some_and(|watcher| watcher.was_full) {
                     let _ = wire::send(report, &Report::Overused(Overuse::Processes), &[]);
                 }
-                let exited = Report::Exited { status: reaped.status, peak };
+                let exited = Report::Exited { status: reaped.status, cpu_microseconds, peak };
                 let _ = wire::send(report, &exited, &[]);
                 sys::end(0)
             }
@@ -67,11 +81,14 @@ fn step_back(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
         sys::close_range(0, report - 1).and_then(|()| sys::close_range(report + 1, u32::MAX));
     closed.map_err(|errno| Stage::Descriptors.failed(errno))?;
     let failed = |errno| Stage::Identity.failed(errno);
+    if ground.way == Way::Bubblewrap {
+        return sys::control(libc::PR_SET_NO_NEW_PRIVS, 1).map_err(failed);
+    }
     seal::drop_bounding_set().map_err(failed)?;
     // To watch, it must see the processes that `/proc` hides from strangers; in its pid namespace
     // are none but the cell's.
     let kept = if plan.watch.is_some() { 1 << SEE_PROCESSES } else { 0 };
-    if ground.context.way == Way::Root && !plan.skips(crate::plan::Skip::Capabilities) {
+    if ground.way == Way::Root && !plan.skips(crate::plan::Skip::Capabilities) {
         sys::drop_groups().map_err(failed)?;
         sys::control(libc::PR_SET_KEEPCAPS, 1).map_err(failed)?;
         sys::set_ids(INIT_ID, INIT_ID).map_err(failed)?;

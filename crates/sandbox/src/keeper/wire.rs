@@ -7,7 +7,7 @@
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::sys::Errno;
+use crate::sys::{Errno, Reaped};
 
 /// Where the making of a cell stood when something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -54,8 +54,14 @@ impl Stage {
 /// First word of the keeper.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Hello {
-    Ready,
-    Failed { step: String, errno: Errno },
+    /// It serves; as root, whether owners can be mapped on the root file system.
+    Ready {
+        maps_owners: bool,
+    },
+    Failed {
+        step: String,
+        errno: Errno,
+    },
 }
 
 /// News of one run.
@@ -63,18 +69,30 @@ pub(crate) enum Hello {
 pub(crate) enum Report {
     /// The keeper made the cell's first process; its pidfd comes along.
     Made,
+    /// Bubblewrap says why it made no cell.
+    Refused(String),
     /// A step failed; the cell ends.
     Failed(Failure),
     /// The program was executed.
     Started,
     /// The program ended with this wait status.
-    Exited { status: i32, peak: u64 },
+    Exited { status: i32, cpu_microseconds: u64, peak: u64 },
     /// The cell's own watch saw a limit met; past it, it ends the run.
     Overused(Overuse),
     /// The self-test's probe.
     Probed(Vec<(String, bool)>),
     /// The last process of the cell is gone.
-    Over { status: i32, cpu_microseconds: u64, peak_kilobytes: u64 },
+    Over { cpu_microseconds: u64, peak_kilobytes: u64 },
+}
+
+impl Report {
+    /// The end of a cell, from the end of its outermost process.
+    pub(crate) fn over(reaped: &Reaped) -> Self {
+        Self::Over {
+            cpu_microseconds: reaped.cpu_microseconds(),
+            peak_kilobytes: reaped.usage.ru_maxrss as u64,
+        }
+    }
 }
 
 /// What the watch inside the cell saw too much of.
