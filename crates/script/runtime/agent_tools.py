@@ -5,25 +5,20 @@
     rows = call_many("fleet__get_device_status", [{"sn": sn} for sn in serials])
     progress(len(rows), len(serials), "summing up")
 
-Requests leave on descriptor 3, replies come on descriptor 4, one JSON value a line. All functions
-are synchronous, and may be called from several threads at once; a script that awaits them works
-too (`script_syntax.py`). What they return is plain dict, list, str … and nothing derived from it.
+All functions are synchronous, and may be called from several threads at once; a script that awaits
+them works too (`script_awaits.py`). What they return is plain dict, list, str … and nothing derived from it.
 
-This module decides nothing: who may call what, and how often, is settled where the replies
-come from.
+This module makes requests and reads replies; `script_channel.py` carries them. It decides
+nothing: who may call what, and how often, is settled where the replies come from.
 """
 
-import errno
 import itertools
 import json
-import os
-import select
-import threading
+
+import script_channel
 
 __all__ = ["call", "call_many", "call_raw", "progress", "ToolError"]
 
-_REQUESTS = 3
-_REPLIES = 4
 _BATCH = 50
 
 
@@ -55,9 +50,9 @@ def call(tool, args=None):
 
     Returns its structured result if it gives one, else its text. A result that holds more than
     text (an image, a resource) and no structured part is a dict of `text` and `content`, all
-    parts as the tool sent them. Raises ToolError.
+    parts as the tool sent them; `call_raw` has them for every result. Raises ToolError.
     """
-    return _value(tool, _exchange(tool, [_request(tool, args, None)])[0])
+    return _value(tool, _exchange_one(tool, _request(tool, args, None)))
 
 
 def call_many(tool, args_list, return_errors=False):
@@ -105,7 +100,7 @@ def call_raw(tool, args=None):
     `content` has all parts as the tool sent them, where there is more than text. `kind` says why
     a call was refused before it reached the tool, or failed on the way.
     """
-    reply = _exchange(tool, [_request(tool, args, None, raw=True)])[0]
+    reply = _exchange_one(tool, _request(tool, args, None, raw=True))
     error = reply.get("error")
     if error is not None:
         return {
@@ -125,8 +120,8 @@ def progress(done, total=None, message=None):
     if message is not None:
         report["message"] = _readable(str(message)[:500])
     try:
-        _send(_encode({"progress": report}).encode() + b"\n")
-    except ToolError:
+        script_channel.send(_encode({"progress": report}).encode() + b"\n")
+    except script_channel.Closed:
         pass  # Nobody listens any more; that is no reason to end the script's work.
 
 
@@ -151,11 +146,28 @@ def _plain(value):
     raise TypeError(f"a {type(value).__name__} cannot be expressed in JSON")
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
-).encode
-_decode = json.JSONDecoder().decode
+def _encoder():
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+    )
+    try:
+        # What `encoder.encode` makes anew for each value. Without its memory of what it is in, a
+        # value that contains itself is found by its depth.
+        make = json.encoder.c_make_encoder
+        text = json.encoder.encode_basestring
+        pieces = make(None, _plain, text, None, ":", ",", False, False, False)
+        encode = lambda value: "".join(pieces(value, 0))
+        if encode({"a": [1, "ü", None]}) == encoder.encode({"a": [1, "ü", None]}):
+            return encode
+    except Exception:
+        pass  # Not in this version of Python.
+    return encoder.encode
+
+
+_encode = _encoder()
+_decode = json.JSONDecoder().raw_decode
 _numbers = itertools.count(1)
+_names = {}  # tool → its name in JSON
 
 
 def _request(tool, args, index, raw=False):
@@ -173,9 +185,11 @@ def _request(tool, args, index, raw=False):
         )
     number = next(_numbers)
     try:
-        body = _encode(args)
+        name = _names.get(tool)
+        if name is None:
+            name = _names[tool] = _encode(tool)
         mark = ',"raw":true' if raw else ""
-        line = f'{{"id":{number}{mark},"tool":{_encode(tool)},"args":{body}}}\n'
+        line = f'{{"id":{number}{mark},"tool":{name},"args":{_encode(args)}}}\n'
         return number, line.encode()
     except UnicodeEncodeError:
         reason = "text with lone surrogates is not valid Unicode (a file name that is not UTF-8?)"
@@ -219,181 +233,23 @@ def _value(tool, reply):
     return reply["text"]
 
 
-def _parse(line):
+def _exchange_one(tool, request):
     try:
-        return _decode(line.decode())
-    except (ValueError, RecursionError) as error:
-        message = f"the tool's answer cannot be read by this interpreter: {error}"
-        return {"error": {"kind": "upstream", "message": message, "retryable": False}}
-
-
-# The channel. Whoever waits for a reply first reads for all; the others sleep until their own
-# reply is there or the reading is free. No thread of our own: a script that forks or counts its
-# threads sees only what it made itself.
-
-
-class _Channel:
-    """What the threads share."""
-
-    slots = {}  # id → None while awaited, then the reply's line
-    partial = []  # pieces of a line that is not complete yet
-    reading = False
-    torn = False  # a line was begun and not ended
-    closed = None  # why nothing can be called any more
-    arrived = threading.Condition(threading.Lock())
-    writing = threading.Lock()
+        return _parse(script_channel.exchange_one(*request))
+    except script_channel.Closed as closed:
+        raise ToolError(tool, "upstream", str(closed)) from None
 
 
 def _exchange(tool, requests):
-    """Sends all requests and returns their replies in the same order."""
-    slots = _Channel.slots
-    for number, _ in requests:
-        slots[number] = None
     try:
-        try:
-            _send(b"".join([line for _, line in requests]))
-            for number, _ in requests:
-                while slots[number] is None:
-                    _await_reply(number)
-        except ToolError as error:
-            error.tool = tool
-            raise
-        return [_parse(slots[number]) for number, _ in requests]
-    finally:
-        # A reply that comes after a signal handler has raised is nobody's.
-        for number, _ in requests:
-            slots.pop(number, None)
+        return [_parse(line) for line in script_channel.exchange(requests)]
+    except script_channel.Closed as closed:
+        raise ToolError(tool, "upstream", str(closed)) from None
 
 
-def _await_reply(number):
-    with _Channel.arrived:
-        if _Channel.slots[number] is not None:
-            return
-        if _Channel.reading:
-            _Channel.arrived.wait()
-            return
-        _Channel.reading = True
+def _parse(line):
     try:
-        _read()
-    finally:
-        with _Channel.arrived:
-            _Channel.reading = False
-            _Channel.arrived.notify_all()
-
-
-def _read():
-    """Reads once; only for the one thread that has set `reading`."""
-    if _Channel.closed:
-        raise _closed()
-    try:
-        data = os.read(_REPLIES, 65536)
-    except OSError as error:
-        _note_closed(error)
-        data = b""
-    if not data:
-        _note_closed()
-        raise _closed()
-    lines = data.split(b"\n")
-    if len(lines) > 1 and _Channel.partial:
-        _Channel.partial.append(lines[0])
-        lines[0] = b"".join(_Channel.partial)
-        _Channel.partial = []
-    if lines[-1]:
-        _Channel.partial.append(lines[-1])
-    slots = _Channel.slots
-    for line in lines[:-1]:
-        # `{"id":17,…`: the other end always writes the id first.
-        number = int(line[6 : line.index(b",")])
-        if number in slots:
-            slots[number] = line
-
-
-def _send(data):
-    with _Channel.writing:
-        if _Channel.closed:
-            raise _closed()
-        if _Channel.torn:
-            data = b"\n" + data
-        _Channel.torn = True
-        rest = memoryview(data)
-        while True:
-            try:
-                rest = rest[os.write(_REQUESTS, rest) :]
-            except BlockingIOError:
-                pass
-            except OSError as error:
-                _note_closed(error)
-                raise _closed() from None
-            if not rest:
-                break
-            _make_room()
-        _Channel.torn = False
-
-
-def _make_room():
-    """Waits until more can be sent. The other end takes no requests while it cannot get rid of its
-    replies, so these must be read meanwhile."""
-    poll = select.poll()
-    poll.register(_REQUESTS, select.POLLOUT)
-    with _Channel.arrived:
-        mine = not _Channel.reading
-        _Channel.reading = True
-    try:
-        if mine:
-            poll.register(_REPLIES, select.POLLIN)
-        # The thread that reads now may stop before the way is free: look again soon.
-        for descriptor, _ in poll.poll(None if mine else 20):
-            if descriptor == _REPLIES:
-                _read()
-    finally:
-        if mine:
-            with _Channel.arrived:
-                _Channel.reading = False
-                _Channel.arrived.notify_all()
-
-
-def _note_closed(error=None):
-    # A signal handler may raise an OSError (TimeoutError is one) in the middle of a read or write.
-    if error is not None and error.errno not in (errno.EBADF, errno.EPIPE):
-        raise error
-    _Channel.closed = _Channel.closed or "the connection to the tools is closed"
-
-
-def _closed():
-    return ToolError("agent_tools", "upstream", _Channel.closed)
-
-
-def _forget_in_child():
-    """A forked child has no channel: two processes cannot tell each other's replies apart."""
-    _Channel.closed = (
-        "tools can be called from the script's main process only, not from a child process; "
-        "use call_many or threads"
-    )
-    _Channel.arrived = threading.Condition(threading.Lock())
-    _Channel.writing = threading.Lock()
-    _Channel.reading = False
-    for descriptor in (_REQUESTS, _REPLIES):
-        try:
-            os.close(descriptor)
-        except OSError:
-            pass
-
-
-def _open():
-    """Takes the descriptors into use; the runner does it once. Returns the first line received."""
-    for descriptor in (_REQUESTS, _REPLIES):
-        os.set_inheritable(descriptor, False)
-    pieces = []
-    while not pieces or not pieces[-1].endswith(b"\n"):
-        data = os.read(_REPLIES, 1 << 20)
-        if not data:
-            raise SystemExit("no script was received")
-        pieces.append(data)
-    os.set_blocking(_REQUESTS, False)
-    os.register_at_fork(after_in_child=_forget_in_child)
-    return _decode(b"".join(pieces).decode())
-
-
-def _end(report):
-    """Tells the other end how the script ended."""
-    _send(_encode({"end": report}).encode() + b"\n")
+        return _decode(line.decode())[0]
+    except (ValueError, RecursionError) as error:
+        message = f"the tool's answer cannot be read by this interpreter: {error}"
+        return {"error": {"kind": "upstream", "message": message, "retryable": False}}

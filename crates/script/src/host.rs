@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 pub trait Host: Send + Sync + 'static {
     /// Carries out one call of the script. Budget and concurrency are already seen to.
     ///
-    /// All calls of a script are polled by the task that called [`Engine::run`](crate::Engine::run),
-    /// so that a quick one costs no switch of threads; work that blocks belongs elsewhere. When the
+    /// All calls of a script are polled by one task, so that a quick one costs no switch of
+    /// threads; work that blocks belongs elsewhere. When the
     /// script ends first, `cancel` of the [`Call`] fires, and the future is dropped if it has not
     /// ended within two seconds.
     async fn call(&self, call: Call) -> Result<Reply, ToolError>;
@@ -32,7 +32,7 @@ pub struct Call {
     pub tool: String,
     /// The arguments, an object, as the script sent it; nested at most 100 deep.
     pub args: Box<RawValue>,
-    /// Cancelled when the script ends.
+    /// Cancelled when the script ends or no longer waits for the reply.
     pub cancel: CancellationToken,
 }
 

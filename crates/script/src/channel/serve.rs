@@ -8,7 +8,8 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::calls::{Calls, Counts};
@@ -18,13 +19,15 @@ use super::report::Report;
 use crate::Error;
 use crate::host::Host;
 
+/// What a pipe holds.
+const PIPE: usize = 256 << 10;
 /// A request line may be this long.
 const LONGEST_LINE: usize = 64 << 20;
 /// Replies that are not taken, in bytes, beyond which no calls are started or read.
 const UNTAKEN: usize = 1 << 20;
 /// What cannot be understood is passed over this often.
-const PATIENCE: u32 = 100;
-/// What is still read when the script is over: more than a pipe holds by default.
+const PATIENCE: u32 = 1000;
+/// What is still read when the script is over: more than a pipe holds, unless the script enlarged it.
 const LEFTOVER: usize = 1 << 20;
 
 /// Both ends of both pipes.
@@ -48,6 +51,11 @@ impl Pipes {
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let (script_replies, replies) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        for pipe in [&requests, &replies] {
+            // Large results are then handed over in fewer turns. A user who has many pipes is
+            // refused, and then it is slower.
+            let _ = fcntl_setpipe_size(pipe, PIPE);
+        }
         Ok(Self {
             requests: pipe::Receiver::from_owned_fd(requests).map_err(failed)?,
             replies: pipe::Sender::from_owned_fd(replies).map_err(failed)?,
@@ -69,7 +77,7 @@ pub(crate) struct Served {
 pub(crate) async fn serve<T>(
     requests: pipe::Receiver,
     replies: pipe::Sender,
-    code: &str,
+    code: String,
     host: Arc<dyn Host>,
     (max_calls, concurrency): (u64, usize),
     over: impl Future<Output = T>,
@@ -78,7 +86,7 @@ pub(crate) async fn serve<T>(
     let mut outgoing = Outgoing::new(replies);
     let mut calls = Calls::new(host.clone(), max_calls, concurrency);
     let mut report = Report::new(host);
-    outgoing.bytes = message::code_line(code);
+    outgoing.bytes = message::code_line(&code);
     tokio::pin!(over);
     let ended = loop {
         loop {
@@ -108,6 +116,7 @@ pub(crate) async fn serve<T>(
                     Message::Wrong { id, error } => {
                         calls.refuse(id, error, &mut outgoing.bytes);
                     }
+                    Message::GiveUp(ids) => calls.give_up(&ids, &mut outgoing.bytes),
                     Message::Progress(said) => report.script_said(said),
                     _ => {}
                 });
@@ -134,25 +143,25 @@ struct Incoming {
     pipe: Option<pipe::Receiver>,
     lines: Lines,
     unreadable: u32,
+    /// The last report of progress that has come, not yet understood.
+    report: Vec<u8>,
     end: Option<EndReport>,
 }
 
 impl Incoming {
     fn new(pipe: pipe::Receiver) -> Self {
         let lines = Lines::new(LONGEST_LINE);
-        Self { pipe: Some(pipe), lines, unreadable: 0, end: None }
+        Self { pipe: Some(pipe), lines, unreadable: 0, report: Vec::new(), end: None }
     }
 
-    /// Waits for something to come, and reads it. Cancel-safe: it only waits before it reads.
+    /// Waits for something to come, and reads it. Cancel-safe.
     async fn read(&mut self) {
-        let Some(pipe) = &self.pipe else { return };
-        let ready = pipe.readable().await;
+        let Some(pipe) = &mut self.pipe else { return };
         let space = self.lines.space();
         space.reserve(64 << 10);
-        match ready.and_then(|()| pipe.try_read_buf(space)) {
-            Ok(1..) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Ok(0) | Err(_) => self.pipe = None,
+        // Spares a read that finds nothing: what comes short of the space was all there is.
+        if !matches!(pipe.read_buf(space).await, Ok(1..)) {
+            self.pipe = None;
         }
     }
 
@@ -170,15 +179,21 @@ impl Incoming {
         }
     }
 
-    /// Hands on what has come in whole lines.
+    /// Hands on what has come in whole lines; of several reports the last one only.
     fn take(&mut self, mut hand_on: impl FnMut(Message)) {
+        self.report.clear();
         while let Some(line) = self.lines.next() {
             let message = match line {
+                Line::Whole(line) if message::is_report(line) => {
+                    self.report.clear();
+                    self.report.extend_from_slice(line);
+                    continue;
+                }
                 Line::Whole(line) => message::read(line),
                 Line::TooLong(beginning) => message::too_long(&beginning, LONGEST_LINE),
             };
             match message {
-                Message::End(end) => self.end = Some(end),
+                Message::End(end) => self.end = Some(end.shortened()),
                 Message::Unreadable => {
                     self.unreadable += 1;
                     if self.unreadable > PATIENCE {
@@ -191,6 +206,9 @@ impl Incoming {
                 }
                 message => hand_on(message),
             }
+        }
+        if !self.report.is_empty() {
+            hand_on(message::read(&self.report));
         }
     }
 }

@@ -43,7 +43,7 @@ except Exception as error:
     let ran = attack(code, |_| {}).await;
     assert_eq!(ran.finished.ending, Ending::Completed, "{}", ran.shown());
     let expected =
-        "hello\nno longer heard\nagent_tools: the connection to the tools is closed (upstream)\n";
+        "hello\nno longer heard\ntext: the connection to the tools is closed (upstream)\n";
     assert_eq!(ran.stdout, expected, "{}", ran.shown());
 }
 
@@ -90,7 +90,7 @@ async fn either_descriptor_closed() {
     for number in [3, 4] {
         let ran = attack(&code(number), |_| {}).await;
         assert!(matches!(ran.finished.ending, Ending::Failed { .. }), "{}", ran.shown());
-        assert!(ran.stdout.starts_with("hello\nagent_tools: the connection"), "{}", ran.shown());
+        assert!(ran.stdout.starts_with("hello\ntext: the connection"), "{}", ran.shown());
         let Ending::Failed { traceback } = &ran.finished.ending else { unreachable!() };
         let said = format!("{traceback}{}", ran.stderr);
         assert!(said.contains("ZeroDivisionError"), "{}", ran.shown());
@@ -176,11 +176,11 @@ call_many('slow', [{}] * 60)
 async fn large_batches_in_both_directions() {
     let code = "
 from agent_tools import call_many
-rows = call_many('echo', ({'n': n, 's': 'x' * 1_000_000} for n in range(120)))
-print([row['n'] for row in rows] == list(range(120)), len(rows[119]['s']))
+rows = call_many('echo', ({'n': n, 's': 'x' * 500_000} for n in range(80)))
+print([row['n'] for row in rows] == list(range(80)), len(rows[79]['s']))
 ";
     let ran = attack(code, |_| {}).await;
-    assert_eq!(ran.stdout, "True 1000000\n", "{}", ran.shown());
+    assert_eq!(ran.stdout, "True 500000\n", "{}", ran.shown());
 }
 
 #[tokio::test]
@@ -190,10 +190,13 @@ async fn the_runner_taken_apart() {
         ("import sys\nsys.stdout = sys.stderr = None", ""),
         ("import sys\nsys.stdout.close()", ""),
         (
-            "import builtins\nfor name in list(vars(builtins)):\n    if name not in ('print', '__import__'): delattr(builtins, name)\nprint('bare')",
+            "import builtins\nkept = vars(builtins)\nfor name in list(kept):\n    if name != 'print': del kept[name]\nprint('bare')",
             "bare\n",
         ),
-        ("import agent_tools, sys\nagent_tools._send = agent_tools._end = None\nprint('x')", "x\n"),
+        (
+            "import script_channel\nscript_channel.send = script_channel.end = None\nprint('x')",
+            "x\n",
+        ),
         ("import os\nfor n in range(1000):\n    try: os.close(n)\n    except OSError: pass", ""),
     ];
     for (code, printed) in table {
@@ -213,6 +216,8 @@ while True:
     except OSError: pass
 ";
     let ran = attack(code, |job| job.limits.timeout = Duration::from_secs(3)).await;
-    let ended = matches!(ran.finished.ending, Ending::TimedOut | Ending::ProcessLimit);
+    // Where the tree is watched for want of control groups, its processes can meet the memory limit.
+    let limits = [Ending::TimedOut, Ending::ProcessLimit, Ending::MemoryLimit];
+    let ended = limits.contains(&ran.finished.ending);
     assert!(ended, "{}", ran.shown());
 }

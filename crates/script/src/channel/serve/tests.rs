@@ -104,7 +104,7 @@ fn played<T: Send + 'static>(
             play(&mut script)
         });
         let over = async { over.await.unwrap() };
-        serve(requests, replies, "the\ncode", host, (max_calls, concurrency), over).await
+        serve(requests, replies, "the\ncode".to_owned(), host, (max_calls, concurrency), over).await
     };
     let (value, served) = runtime
         .block_on(async { tokio::time::timeout(Duration::from_secs(20), run).await })
@@ -287,14 +287,16 @@ fn a_million_reports_become_a_few_and_the_last_is_told() {
             script.requests.write_all(lines.as_bytes()).unwrap();
         }
         script.send(
-            &json!({"progress": {"done": 1, "total": 2, "message": "é".repeat(900)}}).to_string(),
+            &json!({"progress": {"done": 1, "total": 2, "message": "\u{1b}[2J\n".to_owned() + &"é".repeat(900)}}).to_string(),
         );
     });
     let told = host.progress.lock().unwrap();
     assert!((1..=150).contains(&told.len()), "told {} times", told.len());
     let last = told.last().unwrap();
     assert_eq!((last.done, last.total), (Some(1.0), Some(2.0)));
-    assert_eq!(last.message.as_ref().unwrap().chars().count(), 500);
+    let message = last.message.as_ref().unwrap();
+    assert_eq!(message.chars().count(), 500);
+    assert!(message.starts_with(" [2J é"), "{message}");
 }
 
 #[test]
@@ -312,11 +314,30 @@ fn what_the_script_left_in_the_pipe_is_read_but_not_called() {
 #[test]
 fn replies_end_when_the_script_is_over() {
     let (mut replies, _, _) = played(5, 1, |script| {
-        let replies = std::mem::replace(
-            &mut script.replies,
-            BufReader::new(File::open("/dev/null").unwrap()),
-        );
-        replies
+        let null = BufReader::new(File::open("/dev/null").unwrap());
+        std::mem::replace(&mut script.replies, null)
     });
     assert_eq!(replies.read(&mut [0; 10]).unwrap(), 0);
+}
+
+#[test]
+fn what_is_given_up_is_cancelled_or_never_started_and_makes_room() {
+    let (kinds, served, host) = played(5, 2, |script| {
+        script.call(1, "never", json!({}));
+        script.call(0, "echo", json!({}));
+        script.receive();
+        // The first one runs by now, since they start in their order.
+        script.call(5, "never", json!({}));
+        script.call(2, "echo", json!({}));
+        script.call(3, "echo", json!({}));
+        script.send(r#"{"give_up":[1,2,77]}"#);
+        let mut replies = [script.receive(), script.receive(), script.receive()];
+        replies.sort_by_key(|reply| reply["id"].as_u64());
+        replies.map(|reply| reply["error"]["kind"].as_str().unwrap_or("fine").to_owned())
+    });
+    assert_eq!(kinds, ["cancelled", "cancelled", "fine"]);
+    let Counts { reached, failed, refused } = served.counts;
+    assert_eq!(reached + refused, 5);
+    assert_eq!(failed, 3);
+    assert_eq!(host.cancelled.load(Ordering::SeqCst), 2);
 }
