@@ -53,7 +53,7 @@ impl Approvals {
         match self.action.unwrap_or(Action::List { json: false }) {
             Action::List { json } => {
                 let gateway = wiring::without_servers(&config).await?;
-                let open = Ok::<Vec<Approval>, anyhow::Error>(Vec::new());
+                let open = gateway.approvals().await;
                 gateway.close().await;
                 show(&open.map_err(Failure::failed)?, json)
             }
