@@ -31,8 +31,8 @@ struct Line {
     #[arg(long, global = true, value_name = "FILE", env = "PINFOLD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Print the commented configuration file with every default, and do nothing else
-    #[arg(long, exclusive = true)]
+    /// Print the commented configuration file with every default; runs no command
+    #[arg(long)]
     print_default_config: bool,
 
     #[command(subcommand)]
