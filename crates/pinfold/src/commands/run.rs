@@ -83,7 +83,7 @@ impl Run {
         let arguments = serde_json::value::to_raw_value(&arguments).map_err(Failure::failed)?;
         for _ in 0..MOST_QUESTIONS {
             match self.attempt(open, &arguments, cancel).await {
-                Outcome::Done(result) => return show(&result),
+                Outcome::Done(result) => return show(&result, open.session.workspace()),
                 Outcome::Refused(refusal) => return Err(refused(&refusal)),
                 Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
                 Outcome::NeedsApproval(approval) => self.decide(open, *approval, cancel).await?,
@@ -154,14 +154,17 @@ impl Run {
 }
 
 /// Shows the answer as the model would get it: the account on standard error, the rest on
-/// standard output.
-fn show(result: &mcp::CallResult) -> Result<(), Failure> {
+/// standard output. The records' place, which a model sees from inside, is told as seen from here.
+fn show(result: &mcp::CallResult, workspace: &Path) -> Result<(), Failure> {
     let (account, rest) = result.text.split_once('\n').unwrap_or((&result.text, ""));
     if !rest.is_empty() {
         let newline = if rest.ends_with('\n') { "" } else { "\n" };
         terminal::print_foreign(&format!("{rest}{newline}"));
     }
-    terminal::say(account);
+    let here = std::env::current_dir().unwrap_or_default();
+    let workspace = workspace.strip_prefix(&here).unwrap_or(workspace);
+    let place = format!("{}/.agent/", workspace.display());
+    terminal::say(&account.replacen(".agent/", &place, 1));
     if result.is_error { Err(Failure::shown()) } else { Ok(()) }
 }
 

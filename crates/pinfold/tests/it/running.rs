@@ -19,6 +19,8 @@ fn prints_go_to_stdout_and_the_account_to_stderr() {
         .code(0);
     assert_eq!(ended.stdout, "5\ngrüß 你好\n7140\n", "{ended:#?}");
     assert!(ended.stderr.contains("ok · 122 calls"), "{ended:#?}");
+    let place = ended.stderr.split(" · ").last().unwrap().trim();
+    assert!(world.path(place).is_file(), "the account names no file that is there: {place}");
     assert_eq!(world.calls().len(), 122);
     let folder = world.records().pop().unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("output.txt")).unwrap(), ended.stdout);
