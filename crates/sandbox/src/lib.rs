@@ -4,6 +4,7 @@
 //! `keeper`) makes the cell and runs it; [`Running`] is the program while it lives. This crate
 //! knows no language, no MCP and no HTTP, and it is the only one with `unsafe`.
 
+mod bwrap;
 mod cgroup;
 mod error;
 mod keeper;
@@ -16,6 +17,7 @@ mod prefixes;
 mod running;
 mod sandbox;
 mod seccomp;
+mod self_test;
 mod spec;
 mod sys;
 mod view;

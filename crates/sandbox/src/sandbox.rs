@@ -1,6 +1,6 @@
 //! The way to run programs confined: one keeper, started again when it is lost.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -8,9 +8,10 @@ use tokio::sync::Mutex;
 use crate::cgroup::{self, Cgroups};
 use crate::error::Error;
 use crate::keeper::{self, Keeper, entry};
-use crate::level::Level;
-use crate::plan::compile;
+use crate::level::{self, Level};
+use crate::plan::compile::{self, Compiled};
 use crate::running::{self, Running};
+use crate::self_test;
 use crate::spec::Spec;
 
 /// How a [`Sandbox`] is started. The default takes the best way this host gives.
@@ -56,15 +57,33 @@ impl Sandbox {
                 hint: "build it with glibc and without stripping .init_array".to_owned(),
             });
         }
-        let way = options.way.unwrap_or_else(|| {
-            if rustix::process::geteuid().is_root() { Way::Root } else { Way::Ordinary }
-        });
-        let keeper = Keeper::start(way).await?;
         cgroup::remove_leftovers();
         let cgroups = Arc::new(Cgroups::discover(options.without_cgroups));
-        let level = Level { name: "full".to_owned(), layers: cgroups.layers().to_vec() };
+        let ways = options.way.map_or_else(possible_ways, |way| vec![way]);
+        let mut reasons = Vec::new();
+        for way in ways {
+            match Self::start_with(way, Arc::clone(&cgroups)).await {
+                Ok(sandbox) => return Ok(sandbox),
+                Err(Error::Unavailable { what, .. } | Error::KeeperLost(what)) => {
+                    reasons.push(format!("{way:?}: {what}"));
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        Err(Error::Unavailable { what: reasons.join("; "), hint: level::hint() })
+    }
+
+    async fn start_with(way: Way, cgroups: Arc<Cgroups>) -> Result<Self, Error> {
+        let keeper = Keeper::start(way).await?;
+        let maps_owners = keeper.maps_owners;
+        let level = Level { name: String::new(), layers: Vec::new() };
         let keeper = Mutex::new(Some(Arc::new(keeper)));
-        Ok(Self { shared: Arc::new(Shared { way, level, cgroups, keeper }) })
+        let mut shared = Shared { way, level, cgroups, keeper };
+        let mut probe = self_test::probe()?;
+        let report = shared.send(&mut probe).await?;
+        let tested = self_test::judge(report).await?;
+        shared.level = Level::in_force(way, maps_owners, tested, shared.cgroups.layers());
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// What this host gives.
@@ -75,32 +94,49 @@ impl Sandbox {
     /// Starts `spec` in a fresh cell. When this returns, the program runs (or failed to be executed).
     pub async fn spawn(&self, spec: Spec) -> Result<Running, Error> {
         let mut compiled = compile::compile(spec)?;
-        compiled.bound(&self.shared.cgroups)?;
+        let report = self.shared.send(&mut compiled).await?;
+        running::follow(compiled, report).await
+    }
+}
+
+impl Shared {
+    /// Sends a run to the keeper; answers the socket on which its news come.
+    async fn send(&self, compiled: &mut Compiled) -> Result<OwnedFd, Error> {
+        compiled.bound(&self.cgroups)?;
         let lost = |what: String| Error::KeeperLost(what);
         let (ours, theirs) = keeper::pair().map_err(|error| lost(error.to_string()))?;
+        // Closed here once they are sent: who reads the other ends must see the program's end.
         let fds = std::mem::take(&mut compiled.fds);
         let keeper = self.keeper().await?;
         let mut sent = vec![theirs.as_fd()];
         sent.extend(fds.iter().map(AsFd::as_fd));
         if let Err(errno) = keeper.send(&compiled.plan, &sent).await {
             // The next spawn starts another one.
-            let mut current = self.shared.keeper.lock().await;
+            let mut current = self.keeper.lock().await;
             if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, &keeper)) {
                 *current = None;
             }
             return Err(lost(errno.to_string()));
         }
-        drop((theirs, fds));
-        running::follow(compiled, ours).await
+        Ok(ours)
     }
 
     async fn keeper(&self) -> Result<Arc<Keeper>, Error> {
-        let mut current = self.shared.keeper.lock().await;
+        let mut current = self.keeper.lock().await;
         if let Some(keeper) = &*current {
             return Ok(Arc::clone(keeper));
         }
-        let keeper = Arc::new(Keeper::start(self.shared.way).await?);
+        let keeper = Arc::new(Keeper::start(self.way).await?);
         *current = Some(Arc::clone(&keeper));
         Ok(keeper)
     }
+}
+
+/// The ways worth trying, best first.
+fn possible_ways() -> Vec<Way> {
+    let mut ways = vec![Way::Ordinary];
+    if rustix::process::geteuid().is_root() {
+        ways.insert(0, Way::Root);
+    }
+    ways
 }

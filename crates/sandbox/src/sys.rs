@@ -135,6 +135,13 @@ pub(crate) fn identity(fd: BorrowedFd<'_>) -> Result<Identity> {
 const OPEN_TREE_CLONE: u32 = 1;
 const AT_RECURSIVE: u32 = 0x8000;
 
+/// A detached copy of one mount, without those below it.
+pub(crate) fn clone_one(path: &CStr) -> Result<OwnedFd> {
+    let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC as u32;
+    // SAFETY: `path` lives through the call.
+    owned(unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags) })
+}
+
 /// A detached copy of what is mounted at `path` below `dir` (empty: `dir` itself), with all
 /// mounts below it.
 pub(crate) fn clone_tree(dir: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd> {
@@ -445,6 +452,12 @@ pub(crate) fn close_range(first: u32, last: u32) -> Result<()> {
 pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, least: i32) -> Result<OwnedFd> {
     // SAFETY: no pointers.
     owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) } as _)
+}
+
+/// Lets a descriptor stay open over exec, if there is one of this number.
+pub(crate) fn keep_over_exec(number: RawFd) {
+    // SAFETY: no pointers.
+    unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
 }
 
 /// Puts a copy at exactly `to`, open over exec.

@@ -59,8 +59,8 @@ pub(crate) const DEVICE_LINKS: &[(&str, &str)] = &[
 ];
 
 /// An empty file and an empty directory of the root, bound over what is masked.
-pub(crate) const EMPTY_FILE: &std::ffi::CStr = c"/etc/.masked";
-pub(crate) const EMPTY_DIRECTORY: &std::ffi::CStr = c"/etc/.masked.d";
+pub(crate) const EMPTY_FILE: &std::ffi::CStr = c"/.masked";
+pub(crate) const EMPTY_DIRECTORY: &std::ffi::CStr = c"/.masked.d";
 
 /// What of `/proc` tells about the host or acts on it. Masked one by one: `subset=pid` would take
 /// what interpreters read (`cpuinfo`, `meminfo`, `stat`) as well.

@@ -93,17 +93,8 @@ fn take(
 }
 
 fn enter_template(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
-    let originals = &ground.context.originals;
-    let back = [
-        (Skip::NetNamespace, &originals.network, libc::CLONE_NEWNET),
-        (Skip::IpcNamespace, &originals.ipc, libc::CLONE_NEWIPC),
-        (Skip::UtsNamespace, &originals.host_name, libc::CLONE_NEWUTS),
-    ];
-    for (layer, original, kind) in back {
-        // An ordinary user may not enter the host's again, but still is in these two.
-        if plan.skips(layer) && ground.context.way == Way::Root {
-            sys::enter_namespace(original.as_fd(), kind)?;
-        }
+    if !plan.skips(Skip::UtsNamespace) {
+        sys::set_host_name(view::HOST_NAME.as_bytes())?;
     }
     sys::enter_namespace(ground.context.templates.current()?, libc::CLONE_NEWNS)?;
     let cgroup = if plan.skips(Skip::CgroupNamespace) { 0 } else { libc::CLONE_NEWCGROUP };

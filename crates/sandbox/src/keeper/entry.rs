@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::serve::{Context, serve};
 use super::wire::{self, Hello};
+use crate::Way;
 use crate::sys::{self, Errno, Forked};
-use crate::{Way, view};
 
 /// Name by which the executable knows that it is to be a keeper.
 pub(crate) const NAME: &str = "pinfold-keeper";
@@ -69,24 +69,24 @@ fn become_keeper(way: Way) -> ! {
     let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
     let _ = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
     sys::reset_signals();
-    let originals = match separate(way) {
-        Ok(originals) => originals,
-        Err((step, errno)) => refuse(socket.as_fd(), step, errno),
-    };
+    if let Err((step, errno)) = separate(way) {
+        refuse(socket.as_fd(), step, errno)
+    }
     match sys::fork(0, None) {
         Err(errno) => refuse(socket.as_fd(), "fork", errno),
         Ok(Forked::Parent { pid, pidfd: _ }) => {
             drop(socket);
-            drop(originals);
             let _ = sys::reap(pid, 0);
             sys::end(0)
         }
         Ok(Forked::Child) => {
             let _ = sys::control(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64);
-            match Context::new(way, originals) {
+            match Context::new(way) {
                 Err((step, errno)) => refuse(socket.as_fd(), step, errno),
                 Ok(context) => {
-                    if wire::send(socket.as_fd(), &Hello::Ready, &[]).is_ok() {
+                    let maps_owners = super::identity::can_map_owners(&context);
+                    let hello = Hello::Ready { maps_owners };
+                    if wire::send(socket.as_fd(), &hello, &[]).is_ok() {
                         serve(&socket, context);
                     }
                     sys::end(0)
@@ -101,22 +101,9 @@ fn refuse(socket: BorrowedFd<'_>, step: &str, errno: Errno) -> ! {
     sys::end(1)
 }
 
-/// The namespaces the keeper was started in.
-pub(crate) struct Originals {
-    pub(crate) network: OwnedFd,
-    pub(crate) ipc: OwnedFd,
-    pub(crate) host_name: OwnedFd,
-}
-
 /// Leaves the server's namespaces for the keeper's own.
-fn separate(way: Way) -> Result<Originals, (&'static str, Errno)> {
-    let namespace = |path: &CStr| sys::open(sys::AT_CWD, path, libc::O_RDONLY, 0);
+fn separate(way: Way) -> Result<(), (&'static str, Errno)> {
     let at = |step| move |errno| (step, errno);
-    let originals = Originals {
-        network: namespace(c"/proc/self/ns/net").map_err(at("open /proc/self/ns"))?,
-        ipc: namespace(c"/proc/self/ns/ipc").map_err(at("open /proc/self/ns"))?,
-        host_name: namespace(c"/proc/self/ns/uts").map_err(at("open /proc/self/ns"))?,
-    };
     if way == Way::Ordinary {
         // SAFETY: no pointers, cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -126,9 +113,7 @@ fn separate(way: Way) -> Result<Originals, (&'static str, Errno)> {
         write(c"/proc/self/uid_map", &format!("0 {uid} 1")).map_err(at("map the user"))?;
         write(c"/proc/self/gid_map", &format!("0 {gid} 1")).map_err(at("map the group"))?;
     }
-    sys::leave_namespaces(libc::CLONE_NEWPID | libc::CLONE_NEWNS | libc::CLONE_NEWUTS)
-        .map_err(at("make pid, mount and uts namespaces"))?;
-    sys::set_host_name(view::HOST_NAME.as_bytes()).map_err(at("set the host name"))?;
-    sys::make_all_slaves().map_err(at("make mounts private"))?;
-    Ok(originals)
+    sys::leave_namespaces(libc::CLONE_NEWPID | libc::CLONE_NEWNS)
+        .map_err(at("make pid and mount namespaces"))?;
+    sys::make_all_slaves().map_err(at("make mounts private"))
 }

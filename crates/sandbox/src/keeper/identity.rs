@@ -90,6 +90,16 @@ pub(crate) fn prepare(
     Ok(())
 }
 
+/// Whether owners can be mapped on the root file system: tried, on a copy that is thrown away.
+pub(crate) fn can_map_owners(context: &Context) -> bool {
+    let mapped = || -> Result<(), Errno> {
+        let namespace = user_namespace(context, (0, 0), outside_id(context.way, 0))?;
+        let tree = sys::clone_one(c"/")?;
+        sys::map_owners(tree.as_fd(), namespace.as_fd())
+    };
+    context.way == Way::Root && mapped().is_ok()
+}
+
 /// A user namespace that maps one inside uid and gid to one outside id.
 fn user_namespace(context: &Context, inside: (u32, u32), outside: u32) -> Result<OwnedFd, Errno> {
     match sys::fork(libc::CLONE_NEWUSER as u64, None)? {

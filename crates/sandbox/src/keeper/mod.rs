@@ -9,6 +9,7 @@ pub(crate) mod cell;
 pub(crate) mod entry;
 pub(crate) mod identity;
 pub(crate) mod init;
+pub(crate) mod probe;
 pub(crate) mod seal;
 pub(crate) mod serve;
 pub(crate) mod template;
@@ -36,6 +37,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(15);
 pub(crate) struct Keeper {
     socket: AsyncFd<OwnedFd>,
     child: Option<Child>,
+    /// As root: whether owners can be mapped on the root file system.
+    pub(crate) maps_owners: bool,
 }
 
 /// Why a keeper could not be started.
@@ -53,9 +56,12 @@ impl Keeper {
         let (ours, theirs) = pair().map_err(lost("no socket pair"))?;
         let child = ask_starter(way, theirs).await.map_err(lost("cannot be started"))?;
         let socket = sys::watch(ours).map_err(lost("its socket cannot be polled"))?;
-        let keeper = Self { socket, child: Some(child) };
+        let mut keeper = Self { socket, child: Some(child), maps_owners: false };
         match tokio::time::timeout(ANSWER_TIME, receive::<Hello>(&keeper.socket)).await {
-            Ok(Ok(Some((Hello::Ready, _)))) => Ok(keeper),
+            Ok(Ok(Some((Hello::Ready { maps_owners }, _)))) => {
+                keeper.maps_owners = maps_owners;
+                Ok(keeper)
+            }
             Ok(Ok(Some((Hello::Failed { step, errno }, _)))) => {
                 Err(StartError::Refused { step, errno })
             }

@@ -23,6 +23,9 @@ pub(crate) fn enter(plan: &Plan, ground: &Ground<'_>) -> ! {
         .and_then(|program| drop_rights(plan, ground, &held).map(|()| program));
     match prepared {
         Err(failure) => give_up(&held.report, failure),
+        Ok(_) if matches!(plan.act, Act::Probe) => {
+            super::probe::run(plan, ground.context.landlock, &held.report)
+        }
         Ok((program, arguments, environment)) => {
             let errno = sys::execute(&program, &arguments, &environment);
             give_up(&held.report, Stage::Execute.failed(errno))
@@ -102,6 +105,11 @@ fn descriptors(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
         sys::place(fd.as_raw_fd(), *number).map_err(failed)?;
     }
     if plan.skips(Skip::CloseFds) {
+        // They would be closed by the execution.
+        for number in 3..held.above + 64 {
+            sys::keep_over_exec(number);
+        }
+        wanted.into_iter().for_each(|(_, fd)| std::mem::forget(fd));
         return Ok(());
     }
     let mut stay: Vec<u32> = wanted.iter().map(|(number, _)| *number as u32).collect();
@@ -122,13 +130,26 @@ fn descriptors(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
 
 /// Everything that is given up, up to the last moment before the program.
 fn drop_rights(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Failure> {
-    identity(plan, ground, held).map_err(|errno| Stage::Identity.failed(errno))?;
+    let failed = |errno| Stage::Identity.failed(errno);
+    if !plan.skips(Skip::UserNamespace) && !plan.skips(Skip::Capabilities) {
+        sys::enter_namespace(held.user_namespace.as_fd(), libc::CLONE_NEWUSER).map_err(failed)?;
+    }
+    if plan.skips(Skip::NoNewPrivs) {
+        // Without it the rules below need the rights that are given up next.
+        restrict(plan, ground)?;
+    }
+    identity(plan, ground).map_err(failed)?;
     let cwd = sys::c_string(&plan.cwd).map_err(|errno| Stage::Plan.failed(errno))?;
     sys::change_directory(&cwd).map_err(|errno| Stage::Directory.failed(errno))?;
     if !plan.skips(Skip::NoNewPrivs) {
-        sys::control(libc::PR_SET_NO_NEW_PRIVS, 1)
-            .map_err(|errno| Stage::Identity.failed(errno))?;
+        sys::control(libc::PR_SET_NO_NEW_PRIVS, 1).map_err(failed)?;
+        restrict(plan, ground)?;
     }
+    Ok(())
+}
+
+/// Landlock, then seccomp, which denies nothing that Landlock needs but comes last all the same.
+fn restrict(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
     if !plan.skips(Skip::Landlock) {
         landlock::enter(plan, ground.context.landlock)
             .map_err(|errno| Stage::Landlock.failed(errno))?;
@@ -144,17 +165,14 @@ fn drop_rights(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
     Ok(())
 }
 
-fn identity(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Errno> {
+/// Gives up capabilities, groups and ids.
+fn identity(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
     if plan.skips(Skip::Capabilities) {
         return Ok(());
     }
     let way = ground.context.way;
-    let id = if plan.skips(Skip::UserNamespace) {
-        outside_id(way, ground.slot)
-    } else {
-        sys::enter_namespace(held.user_namespace.as_fd(), libc::CLONE_NEWUSER)?;
-        INSIDE_ID
-    };
+    let own = !plan.skips(Skip::UserNamespace);
+    let id = if own { INSIDE_ID } else { outside_id(way, ground.slot) };
     drop_bounding_set()?;
     // All locked: no later set-user-id or exec gives a capability back.
     let locked = 0xEF;

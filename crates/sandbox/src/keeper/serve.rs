@@ -8,12 +8,11 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::cell::{self, Ground};
-use super::entry::Originals;
 use super::identity::Identities;
 use super::template::Templates;
 use super::wire::{self, Failure, Report, Stage};
 use crate::Way;
-use crate::plan::{Act, Plan, Skip};
+use crate::plan::{Plan, Skip};
 use crate::sys::{self, Errno, Forked};
 
 /// What the keeper has for its whole life.
@@ -23,7 +22,6 @@ pub(crate) struct Context {
     pub(crate) proc: OwnedFd,
     /// The mount namespace in which host paths are found.
     pub(crate) host: OwnedFd,
-    pub(crate) originals: Originals,
     pub(crate) identities: Identities,
     pub(crate) templates: Templates,
     /// Which names of `view::PROC_MASKED` this kernel has, and whether each is a directory.
@@ -32,7 +30,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(way: Way, originals: Originals) -> Result<Self, (&'static str, Errno)> {
+    pub(crate) fn new(way: Way) -> Result<Self, (&'static str, Errno)> {
         let attributes = sys::NO_SUID | sys::NO_DEVICES | sys::NO_EXEC;
         let proc = sys::new_file_system(c"proc", &[], attributes)
             .map_err(|errno| ("mount a /proc", errno))?;
@@ -52,7 +50,6 @@ impl Context {
             way,
             proc,
             host,
-            originals,
             identities: Identities::default(),
             templates: Templates::default(),
             masks,
@@ -179,9 +176,7 @@ fn make(
             let ground = Ground { context, slot, fds, report };
             let failure = match cell::make(plan, &ground) {
                 Err(failure) => failure,
-                Ok(()) => match &plan.act {
-                    Act::Execute { .. } | Act::Probe => super::init::run(plan, &ground),
-                },
+                Ok(()) => super::init::run(plan, &ground),
             };
             let _ = wire::send(report.as_fd(), &Report::Failed(failure), &[]);
             sys::end(1)

@@ -54,8 +54,14 @@ impl Stage {
 /// First word of the keeper.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Hello {
-    Ready,
-    Failed { step: String, errno: Errno },
+    /// It serves; as root, whether owners can be mapped on the root file system.
+    Ready {
+        maps_owners: bool,
+    },
+    Failed {
+        step: String,
+        errno: Errno,
+    },
 }
 
 /// News of one run.

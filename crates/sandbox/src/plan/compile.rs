@@ -73,6 +73,12 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         environment.push(without_nul("an environment entry", entry)?);
     }
 
+    if skips(left_out, Skip::CleanEnvironment) {
+        for (name, value) in std::env::vars_os() {
+            environment.push([name.into_vec(), value.into_vec()].join(&b'='));
+        }
+    }
+
     let mut binds: Vec<Bind> = Vec::new();
     for mount in spec.mounts {
         let (bind, fd) = compile_mount(mount, &binds)?;

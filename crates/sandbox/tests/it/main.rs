@@ -2,6 +2,8 @@
 
 mod basics;
 mod ground;
+mod leave_out;
+mod level;
 mod limits;
 mod ordinary;
 mod view;
