@@ -395,5 +395,6 @@ def _open():
 
 
 def _end(report):
-    """Tells the other end how the script ended."""
+    """Tells the other end how the script ended, even if it sends no replies any more."""
+    _Channel.closed = None
     _send(_encode({"end": report}).encode() + b"\n")

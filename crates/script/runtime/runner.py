@@ -85,16 +85,22 @@ def _traceback(error):
     import traceback
 
     whole = traceback.TracebackException.from_exception(error, compact=True)
-    pending, seen = [whole], set()
+    parts, pending = [], [whole]
     while pending:
         part = pending.pop()
-        if part is None or id(part) in seen:
+        if part is None or any(part is known for known in parts):
             continue
-        seen.add(id(part))
-        if part.stack is not None:
-            others = [frame for frame in part.stack if not frame.filename.startswith(_RUNTIME)]
-            part.stack[:] = [frame for frame in others if _own(frame.filename)] or others
+        parts.append(part)
         pending += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or ())]
+    own = [[frame for frame in part.stack or () if _own(frame.filename)] for part in parts]
+    for part, frames in zip(parts, own):
+        if not any(own) and part.stack:
+            # Raised where the script has no frame, in a callback perhaps.
+            frames = [frame for frame in part.stack if not frame.filename.startswith(_RUNTIME)]
+        if frames:
+            part.stack[:] = frames
+        else:
+            part.stack = None
     pieces = [_shortened(piece) for piece in whole.format()]
     text = "".join(pieces).rstrip("\n")
     if len(text) <= _TRACEBACK_CHARS:
@@ -120,6 +126,9 @@ def _failed(error):
         text = _traceback(error)
     except BaseException:
         text = f"{type(error).__name__}: {_text(error)}"[:_TRACEBACK_CHARS]
+    name = getattr(error, "name", None)
+    if isinstance(error, NameError) and name in _TOOLS.__all__:
+        text += f"\n(it is missing at the top: from agent_tools import {name})"
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -61,7 +61,9 @@ def _guarded(code, step):
         raise SyntaxError("source code cannot contain null bytes", (NAME, line, None, None))
     try:
         return step()
-    except SyntaxError:
+    except SyntaxError as error:
+        if error.msg == "'await' outside async function":
+            error.msg += " (the functions of agent_tools need no await)"
         raise
     except (RecursionError, MemoryError):
         reason = "the script is nested too deeply to be compiled"

@@ -104,6 +104,12 @@ pub(super) fn read(line: &[u8]) -> Message {
     }
 }
 
+/// Whether a line reports progress, as far as its beginning tells. A script can report by the
+/// million, and only the last report is of interest.
+pub(super) fn is_report(line: &[u8]) -> bool {
+    line.starts_with(b"{\"progress\":")
+}
+
 /// What is to be said of a line of which there is only the beginning.
 pub(super) fn too_long(beginning: &[u8], longest: usize) -> Message {
     let message = format!("the request is longer than {} MB; send less at once", longest >> 20);

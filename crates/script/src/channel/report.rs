@@ -31,7 +31,11 @@ impl Report {
     pub(super) fn script_said(&mut self, said: ProgressReport) {
         self.progress.done = said.done;
         self.progress.total = said.total;
-        self.progress.message = said.message.map(|m| m.chars().take(MESSAGE_CHARS).collect());
+        self.progress.message = said.message.map(|message| {
+            // It is shown on terminals, where control characters do things.
+            let shown = |letter: char| if letter.is_control() { ' ' } else { letter };
+            message.chars().take(MESSAGE_CHARS).map(shown).collect()
+        });
         self.changed = true;
     }
 

@@ -134,13 +134,15 @@ struct Incoming {
     pipe: Option<pipe::Receiver>,
     lines: Lines,
     unreadable: u32,
+    /// The last report of progress that has come, not yet understood.
+    report: Vec<u8>,
     end: Option<EndReport>,
 }
 
 impl Incoming {
     fn new(pipe: pipe::Receiver) -> Self {
         let lines = Lines::new(LONGEST_LINE);
-        Self { pipe: Some(pipe), lines, unreadable: 0, end: None }
+        Self { pipe: Some(pipe), lines, unreadable: 0, report: Vec::new(), end: None }
     }
 
     /// Waits for something to come, and reads it. Cancel-safe: it only waits before it reads.
@@ -170,10 +172,16 @@ impl Incoming {
         }
     }
 
-    /// Hands on what has come in whole lines.
+    /// Hands on what has come in whole lines; of several reports the last one only.
     fn take(&mut self, mut hand_on: impl FnMut(Message)) {
+        self.report.clear();
         while let Some(line) = self.lines.next() {
             let message = match line {
+                Line::Whole(line) if message::is_report(line) => {
+                    self.report.clear();
+                    self.report.extend_from_slice(line);
+                    continue;
+                }
                 Line::Whole(line) => message::read(line),
                 Line::TooLong(beginning) => message::too_long(&beginning, LONGEST_LINE),
             };
@@ -191,6 +199,9 @@ impl Incoming {
                 }
                 message => hand_on(message),
             }
+        }
+        if !self.report.is_empty() {
+            hand_on(message::read(&self.report));
         }
     }
 }

@@ -111,16 +111,7 @@ fn from_answer(answer: Answer) -> Result<Python, Error> {
     let executable = executable(&answer).map_err(|error| {
         Error::io(format_args!("resolve {}", answer.executable.display()), error)
     })?;
-    let prefixes = view::prefixes(&answer, &executable);
-    if let Some(hidden) = view::hidden_link(&executable, &prefixes) {
-        return Err(Error::NoPython(format!(
-            "the virtual environment of {} reaches its interpreter through {}, which scripts do not \
-             see; make it again with `{} -m venv`",
-            executable.display(),
-            hidden.display(),
-            executable.canonicalize().unwrap_or(hidden.clone()).display(),
-        )));
-    }
+    let prefixes = view::prefixes(&executable).map_err(|reason| refused(&executable, &reason))?;
     Ok(Python {
         executable,
         version: answer.version,

@@ -14,16 +14,13 @@ const LONGEST: u64 = 64 << 10;
 /// In words that Python 2 understands too, so that it can be told that it is too old.
 const QUESTION: &str = r#"
 import json, resource, sys
-find = lambda name: getattr(sys, name, sys.prefix)
 print(json.dumps({
     "implementation": getattr(getattr(sys, "implementation", None), "name", "an old Python"),
     "version": list(sys.version_info[:3]),
     "is_final": sys.version_info[3] == "final",
     "executable": sys.executable,
     "prefix": sys.prefix,
-    "base_prefix": find("base_prefix"),
-    "exec_prefix": find("exec_prefix"),
-    "base_exec_prefix": find("base_exec_prefix"),
+    "base_prefix": getattr(sys, "base_prefix", sys.prefix),
     "memory_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
 }))
 "#;
@@ -37,8 +34,6 @@ pub(super) struct Answer {
     pub(super) executable: PathBuf,
     pub(super) prefix: PathBuf,
     pub(super) base_prefix: PathBuf,
-    pub(super) exec_prefix: PathBuf,
-    pub(super) base_exec_prefix: PathBuf,
     pub(super) memory_kb: u64,
 }
 

@@ -24,7 +24,7 @@ async fn auto_finds_a_real_executable_of_a_version_that_will_do() {
 #[tokio::test]
 async fn a_setting_that_will_not_do_is_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
-    let old = r#"echo '{"implementation":"cpython","version":[3,9,2],"is_final":true,"executable":"/x","prefix":"/x","base_prefix":"/x","exec_prefix":"/x","base_exec_prefix":"/x","memory_kb":1}'"#;
+    let old = r#"echo '{"implementation":"cpython","version":[3,9,2],"is_final":true,"executable":"/x","prefix":"/x","base_prefix":"/x","memory_kb":1}'"#;
     let other = old.replace("cpython", "pypy").replace("9,2", "11,1");
     let table = [
         ("/nonexistent/python3".to_owned(), "no python interpreter at"),

@@ -43,7 +43,7 @@ except Exception as error:
     let ran = attack(code, |_| {}).await;
     assert_eq!(ran.finished.ending, Ending::Completed, "{}", ran.shown());
     let expected =
-        "hello\nno longer heard\nagent_tools: the connection to the tools is closed (upstream)\n";
+        "hello\nno longer heard\ntext: the connection to the tools is closed (upstream)\n";
     assert_eq!(ran.stdout, expected, "{}", ran.shown());
 }
 
@@ -90,7 +90,7 @@ async fn either_descriptor_closed() {
     for number in [3, 4] {
         let ran = attack(&code(number), |_| {}).await;
         assert!(matches!(ran.finished.ending, Ending::Failed { .. }), "{}", ran.shown());
-        assert!(ran.stdout.starts_with("hello\nagent_tools: the connection"), "{}", ran.shown());
+        assert!(ran.stdout.starts_with("hello\ntext: the connection"), "{}", ran.shown());
         let Ending::Failed { traceback } = &ran.finished.ending else { unreachable!() };
         let said = format!("{traceback}{}", ran.stderr);
         assert!(said.contains("ZeroDivisionError"), "{}", ran.shown());
@@ -190,7 +190,7 @@ async fn the_runner_taken_apart() {
         ("import sys\nsys.stdout = sys.stderr = None", ""),
         ("import sys\nsys.stdout.close()", ""),
         (
-            "import builtins\nfor name in list(vars(builtins)):\n    if name not in ('print', '__import__'): delattr(builtins, name)\nprint('bare')",
+            "import builtins\nkept = vars(builtins)\nfor name in list(kept):\n    if name != 'print': del kept[name]\nprint('bare')",
             "bare\n",
         ),
         ("import agent_tools, sys\nagent_tools._send = agent_tools._end = None\nprint('x')", "x\n"),

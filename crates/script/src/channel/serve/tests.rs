@@ -287,14 +287,16 @@ fn a_million_reports_become_a_few_and_the_last_is_told() {
             script.requests.write_all(lines.as_bytes()).unwrap();
         }
         script.send(
-            &json!({"progress": {"done": 1, "total": 2, "message": "é".repeat(900)}}).to_string(),
+            &json!({"progress": {"done": 1, "total": 2, "message": "\u{1b}[2J\n".to_owned() + &"é".repeat(900)}}).to_string(),
         );
     });
     let told = host.progress.lock().unwrap();
     assert!((1..=150).contains(&told.len()), "told {} times", told.len());
     let last = told.last().unwrap();
     assert_eq!((last.done, last.total), (Some(1.0), Some(2.0)));
-    assert_eq!(last.message.as_ref().unwrap().chars().count(), 500);
+    let message = last.message.as_ref().unwrap();
+    assert_eq!(message.chars().count(), 500);
+    assert!(message.starts_with(" [2J é"), "{message}");
 }
 
 #[test]
