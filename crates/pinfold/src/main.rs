@@ -15,7 +15,6 @@ mod show;
 
 mod failure;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -72,6 +71,9 @@ fn run(command: Command, config: Option<&std::path::Path>) -> Result<(), failure
     runtime.block_on(command.run(config))
 }
 
+/// What goes to the log by default. How servers are is told by the commands themselves.
+const LOG: &str = "warn,gateway::sources=error";
+
 fn start_log() {
     let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
@@ -81,5 +83,4 @@ fn start_log() {
         .with_target(false)
         .without_time()
         .init();
-    let _ = std::io::stderr().flush();
 }

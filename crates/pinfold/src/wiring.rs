@@ -11,6 +11,7 @@ use gateway::config::Profile;
 use gateway::sources::upstream::{Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
+use store::Store;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -57,16 +58,17 @@ pub(crate) async fn open(config: &Config, profile: &str) -> Result<Open, Failure
         .map(|name| Ok((name, config.endpoint(name)?)))
         .collect::<anyhow::Result<Vec<_>>>()
         .map_err(Failure::usage)?;
+    // What can fail without them comes before the servers are started.
+    let store = store(config).await?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
         .collect();
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
-    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     let (engine, isolation) = engine(config).await;
     let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
-    let gateway = gateway(config, sources, profiles, engine, isolation).await?;
+    let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
     let not_ready = settled(&gateway, profile).await;
     Ok(Open { gateway, session, not_ready, upstreams })
@@ -82,17 +84,23 @@ fn private_directory(path: &Path) -> anyhow::Result<()> {
 /// A gateway that knows the store and starts nothing.
 pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Failure> {
     let nothing = "not started for this command".to_owned();
-    gateway(config, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+    let store = store(config).await?;
+    gateway(config, store, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+}
+
+async fn store(config: &Config) -> Result<Store, Failure> {
+    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
+    Store::open(&config.database).await.map_err(Failure::usage)
 }
 
 async fn gateway(
     config: &Config,
+    store: Store,
     sources: Vec<Arc<dyn Source>>,
     profiles: BTreeMap<String, Profile>,
     engine: Result<script::Engine, String>,
     isolation: String,
 ) -> Result<Arc<Gateway>, Failure> {
-    let store = store::Store::open(&config.database).await.map_err(Failure::usage)?;
     Gateway::open(Parts {
         store,
         engine,

@@ -51,7 +51,8 @@ struct Arguments<'a> {
 }
 
 impl Run {
-    pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, config: Option<&Path>) -> Result<(), Failure> {
+        self.tools.retain(|tool| !tool.is_empty());
         let code = read(&self.script).map_err(Failure::usage)?;
         let config = config::load(config).map_err(Failure::usage)?;
         let cancel = CancellationToken::new();

@@ -316,12 +316,12 @@ fn absolute_database(url: &str, directory: &Path) -> String {
 fn read_text(path: &Path) -> anyhow::Result<String> {
     use std::io::Read;
 
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", path.display()))?;
-    if text.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > MOST_BYTES {
         bail!("{} is larger than a configuration can be", path.display());
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8", path.display()))
 }
