@@ -193,17 +193,17 @@ pub(crate) fn describe(state: &State) -> String {
 fn read(script: &Path) -> anyhow::Result<String> {
     use std::io::Read;
 
-    let mut code = String::new();
+    let mut bytes = Vec::new();
     std::fs::File::open(script)
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut code))
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", script.display()))?;
-    if code.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > MOST_BYTES {
         return Err(anyhow!(
             "{} is larger than 1 MB; a script is code, not data",
             script.display()
         ));
     }
-    Ok(code)
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8", script.display()))
 }
 
 /// The first Ctrl-C (or SIGTERM) ends the script and lets everything be written down; the second
