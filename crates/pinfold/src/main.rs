@@ -75,7 +75,7 @@ fn run(command: Command, config: Option<&std::path::Path>) -> Result<(), failure
 const LOG: &str = "warn,gateway::sources=error";
 
 fn start_log() {
-    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
