@@ -222,6 +222,9 @@ impl Run {
                 self.say_started(Err(error));
                 self.handle.kill();
             }
+            Report::Refused(what) => {
+                self.say_started(Err(Error::Unavailable { what, hint: crate::level::hint() }))
+            }
             Report::Started => self.say_started(Ok(())),
             Report::Exited { status, peak } => {
                 self.story.exited = Some(status);

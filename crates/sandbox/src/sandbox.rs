@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
+use crate::bwrap;
 use crate::cgroup::{self, Cgroups};
 use crate::error::Error;
 use crate::keeper::{self, Keeper, entry};
@@ -45,6 +46,7 @@ struct Shared {
     way: Way,
     level: Level,
     cgroups: Arc<Cgroups>,
+    /// None while it is lost, and where bubblewrap makes the cells.
     keeper: Mutex<Option<Arc<Keeper>>>,
 }
 
@@ -74,11 +76,13 @@ impl Sandbox {
     }
 
     async fn start_with(way: Way, cgroups: Arc<Cgroups>) -> Result<Self, Error> {
-        let keeper = Keeper::start(way).await?;
-        let maps_owners = keeper.maps_owners;
+        let keeper = match way {
+            Way::Bubblewrap => None,
+            Way::Root | Way::Ordinary => Some(Arc::new(Keeper::start(way).await?)),
+        };
+        let maps_owners = keeper.as_ref().is_some_and(|keeper| keeper.maps_owners);
         let level = Level { name: String::new(), layers: Vec::new() };
-        let keeper = Mutex::new(Some(Arc::new(keeper)));
-        let mut shared = Shared { way, level, cgroups, keeper };
+        let mut shared = Shared { way, level, cgroups, keeper: Mutex::new(keeper) };
         let mut probe = self_test::probe()?;
         let report = shared.send(&mut probe).await?;
         let tested = self_test::judge(report).await?;
@@ -102,7 +106,10 @@ impl Sandbox {
 impl Shared {
     /// Sends a run to the keeper; answers the socket on which its news come.
     async fn send(&self, compiled: &mut Compiled) -> Result<OwnedFd, Error> {
-        compiled.bound(&self.cgroups)?;
+        compiled.bound(&self.cgroups, self.way)?;
+        if self.way == Way::Bubblewrap {
+            return bwrap::send(compiled).await;
+        }
         let lost = |what: String| Error::KeeperLost(what);
         let (ours, theirs) = keeper::pair().map_err(|error| lost(error.to_string()))?;
         // Closed here once they are sent: who reads the other ends must see the program's end.
@@ -134,9 +141,10 @@ impl Shared {
 
 /// The ways worth trying, best first.
 fn possible_ways() -> Vec<Way> {
-    let mut ways = vec![Way::Ordinary];
     if rustix::process::geteuid().is_root() {
-        ways.insert(0, Way::Root);
+        // A root without rights (in a container) is an ordinary user.
+        vec![Way::Root, Way::Ordinary]
+    } else {
+        vec![Way::Ordinary, Way::Bubblewrap]
     }
-    ways
 }

@@ -40,6 +40,7 @@ pub(crate) async fn judge(report: std::os::fd::OwnedFd) -> Result<usize, Error> 
                     let (stage, errno) = (failure.stage, failure.errno);
                     return Err(format!("making a cell failed at {stage:?}: {errno}"));
                 }
+                Ok(Some((Report::Refused(what), _))) => return Err(what),
                 Ok(Some((Report::Over { .. }, _)) | None) => {
                     return Err("the probe ended without an answer".to_owned());
                 }

@@ -460,6 +460,31 @@ pub(crate) fn keep_over_exec(number: RawFd) {
     unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
 }
 
+/// Lets a command have these descriptors, at their own numbers.
+pub(crate) fn pass_on(command: &mut std::process::Command, kept: &[OwnedFd]) {
+    use std::os::unix::process::CommandExt;
+    let numbers: Vec<RawFd> = kept.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: between fork and exec only `fcntl` is called, which is allowed there.
+    unsafe {
+        command.pre_exec(move || {
+            numbers.iter().for_each(|number| keep_over_exec(*number));
+            Ok(())
+        });
+    }
+}
+
+/// A pidfd of a child.
+pub(crate) fn open_process(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// A pidfd of this process.
+pub(crate) fn own_process() -> Result<OwnedFd> {
+    // SAFETY: no pointers.
+    open_process(unsafe { libc::getpid() })
+}
+
 /// Puts a copy at exactly `to`, open over exec.
 pub(crate) fn place(fd: RawFd, to: RawFd) -> Result<()> {
     // SAFETY: no pointers.

@@ -139,6 +139,11 @@ impl Group {
         self.unified.as_ref().map(v2::Group::directory).transpose()
     }
 
+    /// The file of the same group into which a process writes itself.
+    pub(crate) fn unified_file(&self) -> std::io::Result<Option<OwnedFd>> {
+        self.unified.as_ref().map(v2::Group::file).transpose()
+    }
+
     /// Kills everything in the group, where the kernel has a way.
     pub(crate) fn kill(&self) {
         if let Some(unified) = &self.unified {

@@ -146,6 +146,10 @@ impl Group {
         open(&self.directory, libc::O_DIRECTORY)
     }
 
+    pub(super) fn file(&self) -> io::Result<OwnedFd> {
+        open(&self.directory.join("cgroup.procs"), 0)
+    }
+
     pub(super) fn kill(&self) {
         let _ = write(&self.directory, "cgroup.kill", 1);
     }

@@ -16,8 +16,12 @@ use crate::view;
 
 /// What a cell is made from.
 pub(crate) struct Ground<'a> {
-    pub(crate) context: &'a Context,
-    pub(crate) slot: u32,
+    pub(crate) way: Way,
+    /// The id of the cell in the keeper's user namespace.
+    pub(crate) outside_id: u32,
+    /// The cell's user namespace; none where bubblewrap made it already.
+    pub(crate) user_namespace: Option<BorrowedFd<'a>>,
+    pub(crate) landlock: u32,
     pub(crate) fds: &'a [OwnedFd],
     pub(crate) report: &'a OwnedFd,
 }
@@ -30,20 +34,31 @@ impl Ground<'_> {
 }
 
 /// Makes the cell around this process.
-pub(crate) fn make(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
+pub(crate) fn make(
+    plan: &Plan,
+    ground: &Ground<'_>,
+    context: &Context,
+    slot: u32,
+) -> Result<(), Failure> {
+    join_groups(plan, ground)?;
+    let mut trees = Vec::new();
+    for (position, bind) in plan.binds.iter().enumerate() {
+        trees.push(take(position, bind, plan, ground, (context, slot))?);
+    }
+    enter_template(plan, context).map_err(|errno| Stage::Namespaces.failed(errno))?;
+    mount_tmp(plan).map_err(|errno| Stage::Tmp.failed(errno))?;
+    mount_proc(plan, context).map_err(|errno| Stage::Proc.failed(errno))?;
+    for (position, (bind, tree)) in plan.binds.iter().zip(&trees).enumerate() {
+        put(bind, tree).map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
+    }
+    Ok(())
+}
+
+/// Writes this process into the groups that bound the run.
+pub(crate) fn join_groups(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
     for (position, file) in plan.cgroup_files.iter().enumerate() {
         sys::write(ground.fd(*file)?, b"0")
             .map_err(|errno| Stage::Cgroup.failed_at(position, errno))?;
-    }
-    let mut trees = Vec::new();
-    for (position, bind) in plan.binds.iter().enumerate() {
-        trees.push(take(position, bind, plan, ground)?);
-    }
-    enter_template(plan, ground).map_err(|errno| Stage::Namespaces.failed(errno))?;
-    mount_tmp(plan).map_err(|errno| Stage::Tmp.failed(errno))?;
-    mount_proc(plan, ground.context).map_err(|errno| Stage::Proc.failed(errno))?;
-    for (position, (bind, tree)) in plan.binds.iter().zip(&trees).enumerate() {
-        put(bind, tree).map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
     }
     Ok(())
 }
@@ -55,6 +70,7 @@ fn take(
     bind: &Bind,
     plan: &Plan,
     ground: &Ground<'_>,
+    (context, slot): (&Context, u32),
 ) -> Result<OwnedFd, Failure> {
     let failed = |errno| Stage::MountSource.failed_at(position, errno);
     let path = sys::c_string(&bind.source).map_err(failed)?;
@@ -76,9 +92,8 @@ fn take(
         sys::restrict_mount(tree.as_fd(), attributes).map_err(failed)?;
     }
     // Read-only mounts are mapped too, so that a read-only workspace can be read by its owner.
-    if ground.context.way == Way::Root && !plan.skips(Skip::Capabilities) {
-        let identities = &ground.context.identities;
-        let namespace = identities.owner(ground.slot, meant.uid, meant.gid);
+    if context.way == Way::Root && !plan.skips(Skip::Capabilities) {
+        let namespace = context.identities.owner(slot, meant.uid, meant.gid);
         let namespace = namespace.ok_or(failed(Errno(libc::ENOENT)))?;
         let mapped = sys::map_owners(tree.as_fd(), namespace.as_fd());
         // Unmapped, a read-only mount shows less, never more.
@@ -92,11 +107,11 @@ fn take(
     Ok(tree)
 }
 
-fn enter_template(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
+fn enter_template(plan: &Plan, context: &Context) -> Result<(), Errno> {
     if !plan.skips(Skip::UtsNamespace) {
         sys::set_host_name(view::HOST_NAME.as_bytes())?;
     }
-    sys::enter_namespace(ground.context.templates.current()?, libc::CLONE_NEWNS)?;
+    sys::enter_namespace(context.templates.current()?, libc::CLONE_NEWNS)?;
     let cgroup = if plan.skips(Skip::CgroupNamespace) { 0 } else { libc::CLONE_NEWCGROUP };
     sys::leave_namespaces(libc::CLONE_NEWNS | cgroup)
 }

@@ -40,11 +40,27 @@ extern "C" fn constructor(count: c_int, arguments: *const *const c_char, _: *con
         return;
     }
     // SAFETY: the C library passes `count` valid strings.
-    let (name, way) = unsafe { (CStr::from_ptr(*arguments), CStr::from_ptr(*arguments.add(1))) };
+    let (name, first) = unsafe { (CStr::from_ptr(*arguments), CStr::from_ptr(*arguments.add(1))) };
     if name.to_bytes() == NAME.as_bytes() {
-        let way = if way.to_bytes() == b"root" { Way::Root } else { Way::Ordinary };
+        let way = if first.to_bytes() == b"root" { Way::Root } else { Way::Ordinary };
         become_keeper(way);
     }
+    if name.to_bytes().strip_prefix(b"/") == Some(SEAL_NAME.as_bytes()) {
+        become_shim(first);
+    }
+}
+
+/// Never returns. Inside bubblewrap, as the first process of a cell; the argument is the number of
+/// the socket to the server.
+fn become_shim(number: &CStr) -> ! {
+    let number = number.to_str().ok().and_then(|number| number.parse().ok());
+    let Some(number) = number.filter(|number: &i32| *number > 2) else { sys::end(1) };
+    // SAFETY: bubblewrap passed it on, and nobody else in this process knows of it.
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    if rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC).is_err() {
+        sys::end(1);
+    }
+    super::shim::run(&socket)
 }
 
 /// Never returns. Two processes: this one waits in the server's pid namespace and dies with the

@@ -37,6 +37,11 @@ pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
         let flags = if watcher.is_some() { libc::WNOHANG } else { 0 };
         match sys::reap(-1, flags) {
             Ok(Some(reaped)) if reaped.pid == program => {
+                if let Some(watcher) = &mut watcher
+                    && reaped.status != 0
+                {
+                    watcher.look_back();
+                }
                 let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak);
                 if watcher.is_some_and(|watcher| watcher.was_full) {
                     let _ = wire::send(report, &Report::Overused(Overuse::Processes), &[]);
@@ -67,11 +72,14 @@ fn step_back(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
         sys::close_range(0, report - 1).and_then(|()| sys::close_range(report + 1, u32::MAX));
     closed.map_err(|errno| Stage::Descriptors.failed(errno))?;
     let failed = |errno| Stage::Identity.failed(errno);
+    if ground.way == Way::Bubblewrap {
+        return sys::control(libc::PR_SET_NO_NEW_PRIVS, 1).map_err(failed);
+    }
     seal::drop_bounding_set().map_err(failed)?;
     // To watch, it must see the processes that `/proc` hides from strangers; in its pid namespace
     // are none but the cell's.
     let kept = if plan.watch.is_some() { 1 << SEE_PROCESSES } else { 0 };
-    if ground.context.way == Way::Root && !plan.skips(crate::plan::Skip::Capabilities) {
+    if ground.way == Way::Root && !plan.skips(crate::plan::Skip::Capabilities) {
         sys::drop_groups().map_err(failed)?;
         sys::control(libc::PR_SET_KEEPCAPS, 1).map_err(failed)?;
         sys::set_ids(INIT_ID, INIT_ID).map_err(failed)?;

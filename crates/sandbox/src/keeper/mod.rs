@@ -12,10 +12,12 @@ pub(crate) mod init;
 pub(crate) mod probe;
 pub(crate) mod seal;
 pub(crate) mod serve;
+pub(crate) mod shim;
 pub(crate) mod template;
 pub(crate) mod watch;
 pub(crate) mod wire;
 
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -99,6 +101,8 @@ pub(crate) async fn receive<T: serde::de::DeserializeOwned>(
         let mut guard = socket.readable().await.map_err(|_| Errno(libc::EIO))?;
         match wire::receive(socket.get_ref().as_fd()) {
             Err(Errno(libc::EAGAIN)) => guard.clear_ready(),
+            // Said once, when the other side left something unread; its last words come after.
+            Err(Errno(libc::ECONNRESET)) => {}
             other => return other,
         }
     }
@@ -114,8 +118,11 @@ pub(crate) fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
+type Answer = tokio::sync::oneshot::Sender<std::io::Result<Child>>;
+
 enum Errand {
-    Start(Way, OwnedFd, tokio::sync::oneshot::Sender<std::io::Result<Child>>),
+    Start(Way, OwnedFd, Answer),
+    Bubblewrap(Vec<OsString>, Vec<OwnedFd>, Stdio, Answer),
     End(Child),
 }
 
@@ -130,6 +137,9 @@ fn starter() -> mpsc::Sender<Errand> {
                 match errand {
                     Errand::Start(way, socket, answer) => {
                         let _ = answer.send(execute(way, socket));
+                    }
+                    Errand::Bubblewrap(arguments, kept, errors, answer) => {
+                        let _ = answer.send(execute_bubblewrap(arguments, &kept, errors));
                     }
                     Errand::End(mut child) => {
                         let _ = child.kill();
@@ -160,6 +170,30 @@ fn execute(way: Way, socket: OwnedFd) -> std::io::Result<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
+}
+
+/// Starts bubblewrap with these descriptors open, at their own numbers.
+pub(crate) async fn start_bubblewrap(
+    arguments: Vec<OsString>,
+    kept: Vec<OwnedFd>,
+    errors: Stdio,
+) -> std::io::Result<Child> {
+    let (answer, answered) = tokio::sync::oneshot::channel();
+    let gone = || std::io::Error::other("the starting thread is gone");
+    starter().send(Errand::Bubblewrap(arguments, kept, errors, answer)).map_err(|_| gone())?;
+    answered.await.map_err(|_| gone())?
+}
+
+fn execute_bubblewrap(
+    arguments: Vec<OsString>,
+    kept: &[OwnedFd],
+    errors: Stdio,
+) -> std::io::Result<Child> {
+    let mut command = Command::new(crate::bwrap::PATH);
+    command.args(arguments).env_clear().current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    sys::pass_on(&mut command, kept);
+    command.spawn()
 }
 
 impl From<StartError> for Error {

@@ -5,7 +5,6 @@ use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::cell::Ground;
-use super::identity::outside_id;
 use super::wire::{self, Failure, Report, Stage};
 use crate::Way;
 use crate::landlock;
@@ -24,7 +23,7 @@ pub(crate) fn enter(plan: &Plan, ground: &Ground<'_>) -> ! {
     match prepared {
         Err(failure) => give_up(&held.report, failure),
         Ok(_) if matches!(plan.act, Act::Probe) => {
-            super::probe::run(plan, ground.context.landlock, &held.report)
+            super::probe::run(plan, ground.landlock, &held.report)
         }
         Ok((program, arguments, environment)) => {
             let errno = sys::execute(&program, &arguments, &environment);
@@ -41,7 +40,7 @@ fn give_up(report: &OwnedFd, failure: Failure) -> ! {
 /// Copies of what is needed until the very end, at numbers above those the program is given.
 struct Held {
     report: OwnedFd,
-    user_namespace: OwnedFd,
+    user_namespace: Option<OwnedFd>,
     above: i32,
 }
 
@@ -49,11 +48,10 @@ impl Held {
     fn new(plan: &Plan, ground: &Ground<'_>) -> Result<Self, Failure> {
         let failed = |errno| Stage::Descriptors.failed(errno);
         let above = plan.fds.iter().map(|(number, _)| *number).max().unwrap_or(2).max(2) + 1;
-        let namespace = ground.context.identities.cell(ground.slot);
-        let namespace = namespace.ok_or(failed(Errno(libc::ENOENT)))?;
+        let copy = |fd| sys::duplicate_above(fd, above).map_err(failed);
         Ok(Self {
-            report: sys::duplicate_above(ground.report.as_fd(), above).map_err(failed)?,
-            user_namespace: sys::duplicate_above(namespace.as_fd(), above).map_err(failed)?,
+            report: copy(ground.report.as_fd())?,
+            user_namespace: ground.user_namespace.map(copy).transpose()?,
             above,
         })
     }
@@ -64,7 +62,8 @@ type Program = (CString, Vec<CString>, Vec<CString>);
 /// What still needs rights or descriptors.
 fn prepare(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<Program, Failure> {
     let program = strings(&plan.act).map_err(|errno| Stage::Plan.failed(errno))?;
-    if !plan.skips(Skip::Setsid) {
+    // Bubblewrap has made one.
+    if !plan.skips(Skip::Setsid) && ground.way != Way::Bubblewrap {
         sys::new_session().map_err(|errno| Stage::Session.failed(errno))?;
     }
     sys::reset_signals();
@@ -113,7 +112,8 @@ fn descriptors(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
         return Ok(());
     }
     let mut stay: Vec<u32> = wanted.iter().map(|(number, _)| *number as u32).collect();
-    stay.extend([&held.report, &held.user_namespace].map(|fd| fd.as_raw_fd() as u32));
+    let kept = [Some(&held.report), held.user_namespace.as_ref()];
+    stay.extend(kept.into_iter().flatten().map(|fd| fd.as_raw_fd() as u32));
     stay.sort_unstable();
     // The copies and everything else the fork brought along are closed by number.
     wanted.into_iter().for_each(|(_, fd)| std::mem::forget(fd));
@@ -131,8 +131,9 @@ fn descriptors(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
 /// Everything that is given up, up to the last moment before the program.
 fn drop_rights(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Failure> {
     let failed = |errno| Stage::Identity.failed(errno);
-    if !plan.skips(Skip::UserNamespace) && !plan.skips(Skip::Capabilities) {
-        sys::enter_namespace(held.user_namespace.as_fd(), libc::CLONE_NEWUSER).map_err(failed)?;
+    let enters = !plan.skips(Skip::UserNamespace) && !plan.skips(Skip::Capabilities);
+    if let Some(namespace) = held.user_namespace.as_ref().filter(|_| enters) {
+        sys::enter_namespace(namespace.as_fd(), libc::CLONE_NEWUSER).map_err(failed)?;
     }
     if plan.skips(Skip::NoNewPrivs) {
         // Without it the rules below need the rights that are given up next.
@@ -151,8 +152,7 @@ fn drop_rights(plan: &Plan, ground: &Ground<'_>, held: &Held) -> Result<(), Fail
 /// Landlock, then seccomp, which denies nothing that Landlock needs but comes last all the same.
 fn restrict(plan: &Plan, ground: &Ground<'_>) -> Result<(), Failure> {
     if !plan.skips(Skip::Landlock) {
-        landlock::enter(plan, ground.context.landlock)
-            .map_err(|errno| Stage::Landlock.failed(errno))?;
+        landlock::enter(plan, ground.landlock).map_err(|errno| Stage::Landlock.failed(errno))?;
     }
     if !plan.skips(Skip::Seccomp) {
         let program: Vec<_> = plan
@@ -170,14 +170,17 @@ fn identity(plan: &Plan, ground: &Ground<'_>) -> Result<(), Errno> {
     if plan.skips(Skip::Capabilities) {
         return Ok(());
     }
-    let way = ground.context.way;
+    if ground.way == Way::Bubblewrap {
+        // It dropped everything and left no right to drop it again.
+        return sys::keep_capabilities(0);
+    }
     let own = !plan.skips(Skip::UserNamespace);
-    let id = if own { INSIDE_ID } else { outside_id(way, ground.slot) };
+    let id = if own { INSIDE_ID } else { ground.outside_id };
     drop_bounding_set()?;
     // All locked: no later set-user-id or exec gives a capability back.
     let locked = 0xEF;
     sys::control(libc::PR_SET_SECUREBITS, locked)?;
-    if way == Way::Root {
+    if ground.way == Way::Root {
         sys::drop_groups()?;
     }
     sys::set_ids(id, id)?;

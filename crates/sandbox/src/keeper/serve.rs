@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::cell::{self, Ground};
-use super::identity::Identities;
+use super::identity::{Identities, outside_id};
 use super::template::Templates;
 use super::wire::{self, Failure, Report, Stage};
 use crate::Way;
@@ -113,13 +113,7 @@ fn reap_cells(live: &mut HashMap<i32, Live>, context: &mut Context) {
     while let Ok(Some(reaped)) = sys::reap(-1, libc::WNOHANG) {
         let Some(cell) = live.remove(&reaped.pid) else { continue };
         context.identities.give_back(cell.slot);
-        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
-        let report = Report::Over {
-            status: reaped.status,
-            cpu_microseconds: micro(reaped.usage.ru_utime) + micro(reaped.usage.ru_stime),
-            peak_kilobytes: reaped.usage.ru_maxrss as u64,
-        };
-        let _ = wire::send(cell.report.as_fd(), &report, &[]);
+        let _ = wire::send(cell.report.as_fd(), &Report::over(&reaped), &[]);
     }
 }
 
@@ -173,8 +167,15 @@ fn make(
             Ok(pid)
         }
         Forked::Child => {
-            let ground = Ground { context, slot, fds, report };
-            let failure = match cell::make(plan, &ground) {
+            let ground = Ground {
+                way: context.way,
+                outside_id: outside_id(context.way, slot),
+                user_namespace: context.identities.cell(slot).map(AsFd::as_fd),
+                landlock: context.landlock,
+                fds,
+                report,
+            };
+            let failure = match cell::make(plan, &ground, context, slot) {
                 Err(failure) => failure,
                 Ok(()) => super::init::run(plan, &ground),
             };

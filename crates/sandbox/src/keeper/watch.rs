@@ -34,11 +34,21 @@ impl Watcher {
         if self.looks < EARLY_LOOKS { EARLY } else { LATER }
     }
 
+    /// Looks a last time, when the program itself is gone: it may have met a limit between two looks.
+    pub(crate) fn look_back(&mut self) {
+        self.look_beside(1);
+    }
+
     /// Looks once; answers what there is too much of.
     pub(crate) fn look(&mut self) -> Option<Overuse> {
+        self.look_beside(0)
+    }
+
+    /// Looks, with so many processes that are gone counted in.
+    fn look_beside(&mut self, gone: u64) -> Option<Overuse> {
         self.looks += 1;
         let processes = processes();
-        let mut tasks = 0;
+        let mut tasks = gone;
         let mut memory = temporary_files() + system_v_memory();
         let shared = memory;
         for process in &processes {

@@ -7,7 +7,7 @@
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::sys::Errno;
+use crate::sys::{Errno, Reaped};
 
 /// Where the making of a cell stood when something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -69,6 +69,8 @@ pub(crate) enum Hello {
 pub(crate) enum Report {
     /// The keeper made the cell's first process; its pidfd comes along.
     Made,
+    /// Bubblewrap says why it made no cell.
+    Refused(String),
     /// A step failed; the cell ends.
     Failed(Failure),
     /// The program was executed.
@@ -81,6 +83,18 @@ pub(crate) enum Report {
     Probed(Vec<(String, bool)>),
     /// The last process of the cell is gone.
     Over { status: i32, cpu_microseconds: u64, peak_kilobytes: u64 },
+}
+
+impl Report {
+    /// The end of a cell, from the end of its outermost process.
+    pub(crate) fn over(reaped: &Reaped) -> Self {
+        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        Self::Over {
+            status: reaped.status,
+            cpu_microseconds: micro(reaped.usage.ru_utime) + micro(reaped.usage.ru_stime),
+            peak_kilobytes: reaped.usage.ru_maxrss as u64,
+        }
+    }
 }
 
 /// What the watch inside the cell saw too much of.

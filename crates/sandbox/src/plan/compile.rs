@@ -15,7 +15,7 @@ use crate::cgroup::{self, Cgroups, Controller};
 use crate::error::Error;
 use crate::limits::Limits;
 use crate::spec::{Access, Mount, Output, Source, Spec};
-use crate::view;
+use crate::{Way, view};
 
 /// A plan, the descriptors that travel with it, and what stays in the server.
 #[derive(Debug)]
@@ -142,7 +142,7 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
 
 impl Compiled {
     /// Bounds the run by control groups as far as there are any, and by a watch beyond.
-    pub(crate) fn bound(&mut self, cgroups: &Arc<Cgroups>) -> Result<(), Error> {
+    pub(crate) fn bound(&mut self, cgroups: &Arc<Cgroups>, way: Way) -> Result<(), Error> {
         let lost = |error: io::Error| {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
@@ -157,7 +157,13 @@ impl Compiled {
             self.plan.cgroup_files.push(self.fds.len() as u16);
             self.fds.push(file);
         }
-        if let Some(directory) = group.directory().map_err(lost)? {
+        // Only the keeper makes the first process in its group; bubblewrap's writes itself in.
+        if way == Way::Bubblewrap {
+            if let Some(file) = group.unified_file().map_err(lost)? {
+                self.plan.cgroup_files.push(self.fds.len() as u16);
+                self.fds.push(file);
+            }
+        } else if let Some(directory) = group.directory().map_err(lost)? {
             self.plan.cgroup_directory = Some(self.fds.len() as u16);
             self.fds.push(directory);
         }

@@ -1,6 +1,7 @@
 //! The crate as its callers use it: real programs in real cells.
 
 mod basics;
+mod bubblewrap;
 mod ground;
 mod leave_out;
 mod level;
