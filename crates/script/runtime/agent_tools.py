@@ -57,7 +57,7 @@ def call(tool, args=None):
     text (an image, a resource) and no structured part is a dict of `text` and `content`, all
     parts as the tool sent them. Raises ToolError.
     """
-    return _value(tool, _exchange(tool, [_request(tool, args, None)])[0])
+    return _value(tool, _exchange_one(tool, _request(tool, args, None)))
 
 
 def call_many(tool, args_list, return_errors=False):
@@ -105,7 +105,7 @@ def call_raw(tool, args=None):
     `content` has all parts as the tool sent them, where there is more than text. `kind` says why
     a call was refused before it reached the tool, or failed on the way.
     """
-    reply = _exchange(tool, [_request(tool, args, None, raw=True)])[0]
+    reply = _exchange_one(tool, _request(tool, args, None, raw=True))
     error = reply.get("error")
     if error is not None:
         return {
@@ -151,11 +151,28 @@ def _plain(value):
     raise TypeError(f"a {type(value).__name__} cannot be expressed in JSON")
 
 
-_encode = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
-).encode
-_decode = json.JSONDecoder().decode
+def _encoder():
+    encoder = json.JSONEncoder(
+        ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+    )
+    try:
+        # What `encoder.encode` makes anew for each value. Without its memory of what it is in, a
+        # value that contains itself is found by its depth.
+        make = json.encoder.c_make_encoder
+        text = json.encoder.encode_basestring
+        pieces = make(None, _plain, text, None, ":", ",", False, False, False)
+        encode = lambda value: "".join(pieces(value, 0))
+        if encode({"a": [1, "ü", None]}) == encoder.encode({"a": [1, "ü", None]}):
+            return encode
+    except Exception:
+        pass  # Not in this version of Python.
+    return encoder.encode
+
+
+_encode = _encoder()
+_decode = json.JSONDecoder().raw_decode
 _numbers = itertools.count(1)
+_names = {}  # tool → its name in JSON
 
 
 def _request(tool, args, index, raw=False):
@@ -173,9 +190,11 @@ def _request(tool, args, index, raw=False):
         )
     number = next(_numbers)
     try:
-        body = _encode(args)
+        name = _names.get(tool)
+        if name is None:
+            name = _names[tool] = _encode(tool)
         mark = ',"raw":true' if raw else ""
-        line = f'{{"id":{number}{mark},"tool":{_encode(tool)},"args":{body}}}\n'
+        line = f'{{"id":{number}{mark},"tool":{name},"args":{_encode(args)}}}\n'
         return number, line.encode()
     except UnicodeEncodeError:
         reason = "text with lone surrogates is not valid Unicode (a file name that is not UTF-8?)"
@@ -221,7 +240,7 @@ def _value(tool, reply):
 
 def _parse(line):
     try:
-        return _decode(line.decode())
+        return _decode(line.decode())[0]
     except (ValueError, RecursionError) as error:
         message = f"the tool's answer cannot be read by this interpreter: {error}"
         return {"error": {"kind": "upstream", "message": message, "retryable": False}}
@@ -233,15 +252,34 @@ def _parse(line):
 
 
 class _Channel:
-    """What the threads share."""
+    """What the threads share; under `lock`, except for `torn`, which is under `writing`."""
 
     slots = {}  # id → None while awaited, then the reply's line
     partial = []  # pieces of a line that is not complete yet
     reading = False
-    torn = False  # a line was begun and not ended
+    waiting = 0  # threads that wait for another one to read
     closed = None  # why nothing can be called any more
-    arrived = threading.Condition(threading.Lock())
+    torn = False  # a line was begun and perhaps not ended
+    lock = threading.Lock()
+    arrived = threading.Condition(lock)
     writing = threading.Lock()
+
+
+def _exchange_one(tool, request):
+    """`_exchange` for one request, which is where the time of a single call goes."""
+    number, line = request
+    slots = _Channel.slots
+    slots[number] = None
+    try:
+        _send(line)
+        while slots[number] is None:
+            _await_reply(number)
+        return _parse(slots[number])
+    except ToolError as error:
+        error.tool = tool
+        raise
+    finally:
+        slots.pop(number, None)
 
 
 def _exchange(tool, requests):
@@ -250,15 +288,14 @@ def _exchange(tool, requests):
     for number, _ in requests:
         slots[number] = None
     try:
-        try:
-            _send(b"".join([line for _, line in requests]))
-            for number, _ in requests:
-                while slots[number] is None:
-                    _await_reply(number)
-        except ToolError as error:
-            error.tool = tool
-            raise
+        _send(b"".join([line for _, line in requests]))
+        for number, _ in requests:
+            while slots[number] is None:
+                _await_reply(number)
         return [_parse(slots[number]) for number, _ in requests]
+    except ToolError as error:
+        error.tool = tool
+        raise
     finally:
         # A reply that comes after a signal handler has raised is nobody's.
         for number, _ in requests:
@@ -266,24 +303,36 @@ def _exchange(tool, requests):
 
 
 def _await_reply(number):
-    with _Channel.arrived:
-        if _Channel.slots[number] is not None:
+    channel = _Channel
+    with channel.lock:
+        if channel.slots[number] is not None:
             return
-        if _Channel.reading:
-            _Channel.arrived.wait()
+        if channel.reading:
+            channel.waiting += 1
+            try:
+                channel.arrived.wait()
+            finally:
+                channel.waiting -= 1
             return
-        _Channel.reading = True
+        channel.reading = True
     try:
         _read()
     finally:
-        with _Channel.arrived:
-            _Channel.reading = False
-            _Channel.arrived.notify_all()
+        _stop_reading()
+
+
+def _stop_reading():
+    channel = _Channel
+    with channel.lock:
+        channel.reading = False
+        if channel.waiting:
+            channel.arrived.notify_all()
 
 
 def _read():
     """Reads once; only for the one thread that has set `reading`."""
-    if _Channel.closed:
+    channel = _Channel
+    if channel.closed:
         raise _closed()
     try:
         data = os.read(_REPLIES, 65536)
@@ -294,14 +343,15 @@ def _read():
         _note_closed()
         raise _closed()
     lines = data.split(b"\n")
-    if len(lines) > 1 and _Channel.partial:
-        _Channel.partial.append(lines[0])
-        lines[0] = b"".join(_Channel.partial)
-        _Channel.partial = []
-    if lines[-1]:
-        _Channel.partial.append(lines[-1])
-    slots = _Channel.slots
-    for line in lines[:-1]:
+    rest = lines.pop()
+    if lines and channel.partial:
+        channel.partial.append(lines[0])
+        lines[0] = b"".join(channel.partial)
+        channel.partial = []
+    if rest:
+        channel.partial.append(rest)
+    slots = channel.slots
+    for line in lines:
         # `{"id":17,…`: the other end always writes the id first.
         number = int(line[6 : line.index(b",")])
         if number in slots:
@@ -309,25 +359,26 @@ def _read():
 
 
 def _send(data):
-    with _Channel.writing:
-        if _Channel.closed:
+    channel = _Channel
+    with channel.writing:
+        if channel.closed:
             raise _closed()
-        if _Channel.torn:
+        if channel.torn:
             data = b"\n" + data
-        _Channel.torn = True
-        rest = memoryview(data)
+        channel.torn = True
         while True:
             try:
-                rest = rest[os.write(_REQUESTS, rest) :]
+                sent = os.write(_REQUESTS, data)
             except BlockingIOError:
-                pass
+                sent = 0
             except OSError as error:
                 _note_closed(error)
                 raise _closed() from None
-            if not rest:
+            if sent == len(data):
                 break
+            data = memoryview(data)[sent:]
             _make_room()
-        _Channel.torn = False
+        channel.torn = False
 
 
 def _make_room():
@@ -335,7 +386,7 @@ def _make_room():
     replies, so these must be read meanwhile."""
     poll = select.poll()
     poll.register(_REQUESTS, select.POLLOUT)
-    with _Channel.arrived:
+    with _Channel.lock:
         mine = not _Channel.reading
         _Channel.reading = True
     try:
@@ -347,9 +398,7 @@ def _make_room():
                 _read()
     finally:
         if mine:
-            with _Channel.arrived:
-                _Channel.reading = False
-                _Channel.arrived.notify_all()
+            _stop_reading()
 
 
 def _note_closed(error=None):
@@ -369,7 +418,8 @@ def _forget_in_child():
         "tools can be called from the script's main process only, not from a child process; "
         "use call_many or threads"
     )
-    _Channel.arrived = threading.Condition(threading.Lock())
+    _Channel.lock = threading.Lock()
+    _Channel.arrived = threading.Condition(_Channel.lock)
     _Channel.writing = threading.Lock()
     _Channel.reading = False
     for descriptor in (_REQUESTS, _REPLIES):
@@ -391,7 +441,7 @@ def _open():
         pieces.append(data)
     os.set_blocking(_REQUESTS, False)
     os.register_at_fork(after_in_child=_forget_in_child)
-    return _decode(b"".join(pieces).decode())
+    return _decode(b"".join(pieces).decode())[0]
 
 
 def _end(report):

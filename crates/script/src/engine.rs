@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use sandbox::{Access, Mount, Output, Sandbox, Source, Spec};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::channel::{EndReport, Pipes, serve};
 use crate::check::Checked;
@@ -80,14 +81,19 @@ impl Engine {
         spec.stderr = Output::Sink { sink: job.stderr, limit: LONGEST_OUTPUT };
 
         let mut running = self.shared.sandbox.spawn(spec).await?;
-        let over = async {
+        let over = async move {
             tokio::select! {
                 ended = running.wait() => return ended,
                 () = cancel.cancelled() => running.kill(),
             }
             running.wait().await
         };
-        let (ended, served) = serve(requests, replies, &job.code, host, bounds, over).await;
+        // A task of its own: what is polled outside the runtime's threads is woken through one of
+        // them, which costs half as much again as the whole round trip of a call.
+        let served = serve(requests, replies, job.code, host, bounds, over);
+        let (ended, served) = AbortOnDropHandle::new(tokio::spawn(served))
+            .await
+            .map_err(|error| Error::io("serve the script", error))?;
         let (ending, exit_code, traceback) = verdict(ended.ending, served.end);
         Ok(Finished {
             ending,

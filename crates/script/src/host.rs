@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 pub trait Host: Send + Sync + 'static {
     /// Carries out one call of the script. Budget and concurrency are already seen to.
     ///
-    /// All calls of a script are polled by the task that called [`Engine::run`](crate::Engine::run),
-    /// so that a quick one costs no switch of threads; work that blocks belongs elsewhere. When the
+    /// All calls of a script are polled by one task, so that a quick one costs no switch of
+    /// threads; work that blocks belongs elsewhere. When the
     /// script ends first, `cancel` of the [`Call`] fires, and the future is dropped if it has not
     /// ended within two seconds.
     async fn call(&self, call: Call) -> Result<Reply, ToolError>;

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::Error;
 
+/// Takes what a script prints, as it comes; must not block.
+pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
+
 /// One script to run.
 pub struct Job {
     /// The script.
@@ -17,10 +20,10 @@ pub struct Job {
     pub records: Option<OwnedFd>,
     /// Bounds.
     pub limits: Limits,
-    /// Called with everything the script prints on standard output, as it comes; must not block.
-    pub stdout: Box<dyn FnMut(&[u8]) + Send>,
+    /// Called with everything the script prints on standard output.
+    pub stdout: Sink,
     /// The same for standard error.
-    pub stderr: Box<dyn FnMut(&[u8]) + Send>,
+    pub stderr: Sink,
 }
 
 impl std::fmt::Debug for Job {
@@ -108,17 +111,18 @@ mod tests {
 
     #[test]
     fn bounds_outside_their_range_are_refused_by_name() {
-        let fine = Limits {
+        let limits = |concurrency, seconds, memory_mb| Limits {
             max_calls: 0,
-            concurrency: 1,
-            timeout: Duration::from_secs(1),
-            memory_mb: 512,
+            concurrency,
+            timeout: Duration::from_secs(seconds),
+            memory_mb,
         };
-        assert!(fine.check().is_ok());
+        assert!(limits(1, 1, 512).check().is_ok());
+        assert!(limits(64, 1, 512).check().is_ok());
         let refused = |limits: Limits| limits.check().unwrap_err().to_string();
-        assert!(refused(Limits { concurrency: 0, ..fine.clone() }).contains("between 1 and 64"));
-        assert!(refused(Limits { concurrency: 65, ..fine.clone() }).contains("not 65"));
-        assert!(refused(Limits { memory_mb: 1, ..fine.clone() }).contains("memory_mb"));
-        assert!(refused(Limits { timeout: Duration::ZERO, ..fine }).contains("timeout"));
+        assert!(refused(limits(0, 1, 512)).contains("between 1 and 64"));
+        assert!(refused(limits(65, 1, 512)).contains("not 65"));
+        assert!(refused(limits(1, 1, 1)).contains("memory_mb"));
+        assert!(refused(limits(1, 0, 512)).contains("timeout"));
     }
 }

@@ -23,5 +23,5 @@ pub use check::Checked;
 pub use engine::Engine;
 pub use error::Error;
 pub use host::{Call, Host, Kind, NoTools, Progress, Reply, ToolError};
-pub use job::{Ending, Finished, Job, Limits};
+pub use job::{Ending, Finished, Job, Limits, Sink};
 pub use python::Python;

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::calls::{Calls, Counts};
@@ -23,7 +24,7 @@ const LONGEST_LINE: usize = 64 << 20;
 /// Replies that are not taken, in bytes, beyond which no calls are started or read.
 const UNTAKEN: usize = 1 << 20;
 /// What cannot be understood is passed over this often.
-const PATIENCE: u32 = 100;
+const PATIENCE: u32 = 1000;
 /// What is still read when the script is over: more than a pipe holds by default.
 const LEFTOVER: usize = 1 << 20;
 
@@ -69,7 +70,7 @@ pub(crate) struct Served {
 pub(crate) async fn serve<T>(
     requests: pipe::Receiver,
     replies: pipe::Sender,
-    code: &str,
+    code: String,
     host: Arc<dyn Host>,
     (max_calls, concurrency): (u64, usize),
     over: impl Future<Output = T>,
@@ -78,7 +79,7 @@ pub(crate) async fn serve<T>(
     let mut outgoing = Outgoing::new(replies);
     let mut calls = Calls::new(host.clone(), max_calls, concurrency);
     let mut report = Report::new(host);
-    outgoing.bytes = message::code_line(code);
+    outgoing.bytes = message::code_line(&code);
     tokio::pin!(over);
     let ended = loop {
         loop {
@@ -145,16 +146,14 @@ impl Incoming {
         Self { pipe: Some(pipe), lines, unreadable: 0, report: Vec::new(), end: None }
     }
 
-    /// Waits for something to come, and reads it. Cancel-safe: it only waits before it reads.
+    /// Waits for something to come, and reads it. Cancel-safe.
     async fn read(&mut self) {
-        let Some(pipe) = &self.pipe else { return };
-        let ready = pipe.readable().await;
+        let Some(pipe) = &mut self.pipe else { return };
         let space = self.lines.space();
         space.reserve(64 << 10);
-        match ready.and_then(|()| pipe.try_read_buf(space)) {
-            Ok(1..) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Ok(0) | Err(_) => self.pipe = None,
+        // Spares a read that finds nothing: what comes short of the space was all there is.
+        if !matches!(pipe.read_buf(space).await, Ok(1..)) {
+            self.pipe = None;
         }
     }
 

@@ -104,7 +104,7 @@ fn played<T: Send + 'static>(
             play(&mut script)
         });
         let over = async { over.await.unwrap() };
-        serve(requests, replies, "the\ncode", host, (max_calls, concurrency), over).await
+        serve(requests, replies, "the\ncode".to_owned(), host, (max_calls, concurrency), over).await
     };
     let (value, served) = runtime
         .block_on(async { tokio::time::timeout(Duration::from_secs(20), run).await })
@@ -314,11 +314,8 @@ fn what_the_script_left_in_the_pipe_is_read_but_not_called() {
 #[test]
 fn replies_end_when_the_script_is_over() {
     let (mut replies, _, _) = played(5, 1, |script| {
-        let replies = std::mem::replace(
-            &mut script.replies,
-            BufReader::new(File::open("/dev/null").unwrap()),
-        );
-        replies
+        let null = BufReader::new(File::open("/dev/null").unwrap());
+        std::mem::replace(&mut script.replies, null)
     });
     assert_eq!(replies.read(&mut [0; 10]).unwrap(), 0);
 }

@@ -48,7 +48,7 @@ del deep
 # prints: invalid_arguments | args cannot be sent as JSON: a bytes cannot be expressed in JSON
 # prints: invalid_arguments | args cannot be sent as JSON: a set cannot be expressed in JSON
 # prints: invalid_arguments | args cannot be sent as JSON: keys must be str, int, float, bool or None, not tuple
-# prints: invalid_arguments | args cannot be sent as JSON: Circular reference detected
+# prints: invalid_arguments | args cannot be sent as JSON: nested too deeply
 # prints: invalid_arguments | args cannot be sent as JSON: nested too deeply
 # prints: invalid_arguments | args cannot be sent as JSON: text with lone surrogates is not valid Unicode (a file name that is not UTF-8?)
 # prints: invalid_arguments | args cannot be sent as JSON: a type cannot be expressed in JSON
