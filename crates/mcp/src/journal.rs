@@ -2,7 +2,8 @@
 //!
 //! A server may write without end; the receiver's queue has no bound, so the bound is here.
 
-use std::sync::Mutex;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
@@ -21,6 +22,10 @@ pub enum Event {
 
 /// Longest line that is passed on, in bytes.
 const LONGEST_LINE: usize = 2_000;
+
+/// So many of the last lines of stderr are kept for error texts, each so long.
+const LAST_WORDS: usize = 5;
+const LONGEST_WORDS: usize = 300;
 
 /// So many may come at once, and then this many in a second.
 const BURST: f64 = 200.0;
@@ -58,7 +63,14 @@ impl Budget {
 pub(crate) struct Journal {
     events: mpsc::UnboundedSender<Event>,
     secrets: Secrets,
-    state: Mutex<(Budget, u64)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    budget: Budget,
+    left_out: u64,
+    words: VecDeque<String>,
 }
 
 impl Journal {
@@ -73,17 +85,46 @@ impl Journal {
             return;
         }
         let left_out = {
-            let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if !state.0.take() {
-                state.1 += 1;
+            let mut state = self.state();
+            if !state.budget.take() {
+                state.left_out += 1;
                 return;
             }
-            std::mem::take(&mut state.1)
+            std::mem::take(&mut state.left_out)
         };
         if left_out > 0 {
             self.send(Event::Log(format!("{left_out} lines were left out")));
         }
-        self.send(Event::Log(format!("{source}: {}", self.hide(&shorten(text, LONGEST_LINE)))));
+        // Hidden first: what is cut off must not be the end of a secret.
+        let text = self.hide(&text[..text.floor_char_boundary(2 * LONGEST_LINE)]);
+        self.send(Event::Log(format!("{source}: {}", shorten(&text, LONGEST_LINE))));
+    }
+
+    /// Logs a line of stderr, and keeps it for error texts.
+    pub(crate) fn words(&self, text: &str) {
+        self.line("stderr", text);
+        let text = shorten(self.hide(text).trim(), LONGEST_WORDS);
+        if text.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        if state.words.len() == LAST_WORDS {
+            state.words.pop_front();
+        }
+        state.words.push_back(text);
+    }
+
+    /// The reason, with what the server said last, if it said anything.
+    pub(crate) fn with_last_words(&self, reason: &str) -> String {
+        let words = self.state().words.make_contiguous().join(" / ");
+        if words.is_empty() {
+            return reason.to_owned();
+        }
+        format!("{reason}; its last words: {words}")
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that the list of tools changed.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::endpoint::Endpoint;
+
 /// Shorter values are words like `true` or `debug`; hiding them would only garble texts.
 const SHORTEST: usize = 8;
 
@@ -10,8 +12,26 @@ const SHORTEST: usize = 8;
 pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
+    /// The values of an endpoint: its variables, or its headers and what its URL carries.
+    pub(crate) fn of_endpoint(endpoint: &Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Stdio { env, .. } => Self::of(env),
+            Endpoint::Http { url, headers } => {
+                let mut values = headers.clone();
+                if let Ok(url) = reqwest::Url::parse(url) {
+                    values.extend(url.password().map(|word| (String::new(), word.to_owned())));
+                    values.extend(
+                        url.query_pairs()
+                            .map(|(name, value)| (format!("?{name}"), value.into_owned())),
+                    );
+                }
+                Self::of(&values)
+            }
+        }
+    }
+
     /// Takes every configured value, and the credential of `Bearer …` alike values alone too.
-    pub(crate) fn of(values: &BTreeMap<String, String>) -> Self {
+    fn of(values: &BTreeMap<String, String>) -> Self {
         let mut secrets: Vec<String> = values
             .values()
             .flat_map(|value| {

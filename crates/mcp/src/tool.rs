@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::message::{flag, text};
+use crate::message::{fields, flag, text};
 
 /// A tool as its server defines it.
 #[derive(Clone, Debug)]
@@ -124,13 +124,6 @@ impl Tool {
             raw: raw.to_owned(),
         })
     }
-}
-
-/// The fields of an object; nothing else has any.
-fn fields<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
-    raw.filter(|raw| raw.get().starts_with('{'))
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

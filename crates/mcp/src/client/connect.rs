@@ -6,22 +6,24 @@
 //! nothing is guessed: −32022 names what the server speaks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Connection, Limit, Request, client_info};
+use super::about::{supported, tells_changes};
+use super::connection::{Connection, Limit};
 use super::inbox::Inbox;
-use super::{Client, ServerInfo, Shared, listen};
+use super::legacy::initialize;
+use super::modern::{discover, keep_listening};
+use super::{Client, ServerInfo, Shared};
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::journal::{Event, Journal};
-use crate::message::{self, code, flag, quote, shorten, text};
+use crate::message::{code, shorten};
 use crate::revision::{LEGACY, MODERN, Revision};
 use crate::secrets::Secrets;
 use crate::transport::Transport;
@@ -30,9 +32,6 @@ use crate::transport::stdio::{Stdio, process};
 
 /// The longest wait for the answer to the probe.
 const LONGEST_PROBE: Duration = Duration::from_secs(10);
-
-/// Longest instructions that are kept, in bytes.
-const LONGEST_INSTRUCTIONS: usize = 64 * 1024;
 
 /// Why the probe led nowhere.
 enum Probe {
@@ -48,14 +47,15 @@ pub(super) async fn connect(
     events: mpsc::UnboundedSender<Event>,
     before: Option<&Revision>,
 ) -> Result<Client, Error> {
-    let attempt = Attempt { endpoint, deadline: Instant::now() + timeout, timeout, events };
-    let agreed = tokio::time::timeout_at(attempt.deadline, attempt.agree(before)).await;
-    let (connection, info) = agreed.unwrap_or(Err(Error::Timeout(timeout)))?;
-    if info.revision.is_modern() {
-        let revision = info.revision.clone();
-        if listens(info.capabilities.as_deref()) {
-            tokio::spawn(listen::keep_listening(Arc::clone(&connection), revision));
-        }
+    let deadline = Instant::now() + timeout;
+    let attempt = Attempt { endpoint, deadline, timeout, events, latest: Mutex::default() };
+    let agreed = tokio::time::timeout_at(deadline, attempt.agree(before)).await;
+    let (connection, info) = match agreed {
+        Ok(Err(Error::Timeout(_))) | Err(_) => return Err(attempt.too_late()),
+        Ok(agreed) => agreed?,
+    };
+    if info.revision.is_modern() && tells_changes(info.capabilities.as_deref()) {
+        tokio::spawn(keep_listening(Arc::clone(&connection), info.revision.clone()));
     }
     let shared = Shared {
         endpoint: endpoint.clone(),
@@ -71,6 +71,8 @@ struct Attempt<'a> {
     deadline: Instant,
     timeout: Duration,
     events: mpsc::UnboundedSender<Event>,
+    /// Of the connection that was opened last.
+    latest: Mutex<Option<Arc<Inbox>>>,
 }
 
 /// Ends a connection that is not handed out after all.
@@ -87,6 +89,14 @@ impl Drop for Unfinished {
 impl Unfinished {
     fn get(&self) -> Result<&Connection, Error> {
         self.0.as_deref().ok_or_else(|| Error::Connect("there is no connection".to_owned()))
+    }
+
+    /// Ends the connection and waits until all of it is gone.
+    async fn end(mut self) {
+        if let Some(connection) = self.0.take() {
+            connection.closing.cancel();
+            connection.finished.cancelled().await;
+        }
     }
 
     fn finish(mut self, info: ServerInfo) -> Result<(Arc<Connection>, ServerInfo), Error> {
@@ -126,7 +136,8 @@ impl Attempt<'_> {
             Err(Probe::Unusable(error)) => return Err(error),
         }
         tracing::debug!(endpoint = ?self.endpoint, "started again for `initialize`");
-        drop(unfinished);
+        // It may hold something that only one can have.
+        unfinished.end().await;
         let unfinished = self.open()?;
         let legacy = Revision(LEGACY[0].to_owned());
         let info = initialize(unfinished.get()?, &legacy, self.limit(1)).await?;
@@ -142,13 +153,24 @@ impl Attempt<'_> {
         Limit::of(self.deadline.saturating_duration_since(Instant::now()) / part)
     }
 
+    fn too_late(&self) -> Error {
+        let reason = format!("the server did not begin to talk within {:?}", self.timeout);
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        Error::Connect(match latest.as_ref() {
+            Some(inbox) => inbox.journal().with_last_words(&reason),
+            None => reason,
+        })
+    }
+
     /// Starts the server, or prepares to reach it.
     fn open(&self) -> Result<Unfinished, Error> {
         let closing = CancellationToken::new();
         let finished = CancellationToken::new();
-        let (Endpoint::Stdio { env: values, .. } | Endpoint::Http { headers: values, .. }) =
-            self.endpoint;
-        let inbox = Arc::new(Inbox::new(Journal::new(self.events.clone(), Secrets::of(values))));
+        let inbox = Arc::new(Inbox::new(Journal::new(
+            self.events.clone(),
+            Secrets::of_endpoint(self.endpoint),
+        )));
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&inbox));
         let transport = match self.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {
                 let (process, pipes) = process::start(command, args, env, cwd.as_deref())?;
@@ -179,7 +201,7 @@ impl Attempt<'_> {
     /// Asks `server/discover`. Over stdio, a server that is silent for long gets `initialize` after
     /// it on the same pipe, since a slow start looks the same; whichever is answered counts.
     async fn probe(&self, connection: &Connection) -> Result<ServerInfo, Probe> {
-        let part = self.timeout / 3;
+        let part = self.timeout / 4;
         let modern = Revision(MODERN[0].to_owned());
         let discover = discover(connection, &modern, self.limit(1));
         tokio::pin!(discover);
@@ -258,35 +280,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Whether the server tells about changes of its tools.
-fn listens(capabilities: Option<&RawValue>) -> bool {
-    #[derive(Deserialize)]
-    struct Capabilities<'a> {
-        #[serde(borrow, default)]
-        tools: Option<Tools<'a>>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Tools<'a> {
-        #[serde(borrow, default)]
-        list_changed: Option<&'a RawValue>,
-    }
-    capabilities
-        .and_then(|raw| serde_json::from_str::<Capabilities<'_>>(raw.get()).ok())
-        .and_then(|capabilities| flag(capabilities.tools?.list_changed))
-        .unwrap_or(false)
-}
-
-/// The best revision of those in `data.supported`.
-fn supported(data: Option<&RawValue>) -> Option<Revision> {
-    #[derive(Deserialize)]
-    struct Data {
-        supported: Vec<String>,
-    }
-    let data: Data = serde_json::from_str(data?.get()).ok()?;
-    Revision::choose(data.supported.iter().map(String::as_str))
-}
-
 fn no_common_revision(message: &str, data: Option<&RawValue>) -> Error {
     let data = data.map_or("", |data| data.get());
     Error::Refused(format!(
@@ -294,122 +287,4 @@ fn no_common_revision(message: &str, data: Option<&RawValue>) -> Error {
         Revision::spoken(),
         shorten(data, 200),
     ))
-}
-
-/// What both `server/discover` and `initialize` answer.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct About<'a> {
-    #[serde(borrow, default)]
-    supported_versions: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    protocol_version: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    capabilities: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    instructions: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    server_info: Option<Identity<'a>>,
-    #[serde(borrow, default, rename = "_meta")]
-    meta: Option<Meta<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct Identity<'a> {
-    #[serde(borrow, default)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    version: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Meta<'a> {
-    #[serde(borrow, default, rename = "io.modelcontextprotocol/serverInfo")]
-    server_info: Option<Identity<'a>>,
-}
-
-impl About<'_> {
-    fn into_info(self, revision: Revision) -> ServerInfo {
-        let identity = self.meta.and_then(|meta| meta.server_info).or(self.server_info);
-        let identity = identity.unwrap_or_default();
-        ServerInfo {
-            revision,
-            name: text(identity.name).map(|name| shorten(&name, 200)),
-            version: text(identity.version).map(|version| shorten(&version, 200)),
-            instructions: text(self.instructions).map(|text| shorten(&text, LONGEST_INSTRUCTIONS)),
-            capabilities: self.capabilities.map(ToOwned::to_owned),
-        }
-    }
-}
-
-fn read_about<'a>(method: &str, result: &'a RawValue) -> Result<About<'a>, Error> {
-    serde_json::from_str(result.get())
-        .map_err(|error| Error::Protocol(format!("its answer to {method} is wrong: {error}")))
-}
-
-async fn discover(
-    connection: &Connection,
-    revision: &Revision,
-    limit: Limit,
-) -> Result<ServerInfo, Error> {
-    let method = "server/discover";
-    let result = connection.request(Request::new(method, Some(revision), limit)).await?;
-    let about = read_about(method, &result)?;
-    let versions: Vec<String> = about
-        .supported_versions
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default();
-    let chosen = Revision::choose(versions.iter().map(String::as_str)).ok_or_else(|| {
-        Error::Refused(format!(
-            "the server speaks {} and here {} are spoken: there is none in common",
-            shorten(&versions.join(", "), 200),
-            Revision::spoken(),
-        ))
-    })?;
-    Ok(about.into_info(chosen))
-}
-
-async fn initialize(
-    connection: &Connection,
-    wanted: &Revision,
-    limit: Limit,
-) -> Result<ServerInfo, Error> {
-    let answer = match ask_initialize(connection, wanted, limit).await {
-        Err(Error::Rpc { code, message, data }) => match supported(data.as_deref()) {
-            // Some refuse a newer revision, rather than answering with theirs.
-            Some(other) if !other.is_modern() && other != *wanted => {
-                ask_initialize(connection, &other, limit).await?
-            }
-            _ => return Err(Error::Rpc { code, message, data }),
-        },
-        answer => answer?,
-    };
-    let about = read_about("initialize", &answer)?;
-    let version = text(about.protocol_version).unwrap_or_default();
-    let Some(agreed) = LEGACY.iter().find(|ours| **ours == version) else {
-        return Err(Error::Refused(format!(
-            "the server answered `initialize` with the protocol revision `{}`; {} are spoken here",
-            shorten(&version, 40),
-            Revision::spoken(),
-        )));
-    };
-    let revision = Revision((*agreed).to_owned());
-    connection.transport.agree(&revision);
-    let initialized = message::notification("notifications/initialized", "{}");
-    connection.transport.tell(initialized).await?;
-    connection.transport.listen();
-    Ok(about.into_info(revision))
-}
-
-async fn ask_initialize(
-    connection: &Connection,
-    wanted: &Revision,
-    limit: Limit,
-) -> Result<Box<RawValue>, Error> {
-    let version = quote(&wanted.0);
-    let info = client_info();
-    let mut request = Request::new("initialize", None, limit);
-    request.params =
-        vec![("protocolVersion", &version), ("capabilities", "{}"), ("clientInfo", &info)];
-    connection.request(request).await
 }

@@ -2,12 +2,21 @@
 //!
 //! It does not reconnect: whoever supervises makes a new one, knowing what a lost call means.
 
-mod calls;
 mod connect;
-mod connection;
-mod inbox;
-mod listen;
+
+mod modern;
+
+mod legacy;
+
+mod about;
+
 mod lists;
+
+mod calls;
+
+mod connection;
+
+mod inbox;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

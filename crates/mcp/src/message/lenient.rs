@@ -1,5 +1,6 @@
 //! Single fields, read so that a wrong type counts as absent.
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// A string.
@@ -18,6 +19,14 @@ pub fn flag(raw: Option<&RawValue>) -> Option<bool> {
 #[must_use]
 pub fn number(raw: Option<&RawValue>) -> Option<f64> {
     serde_json::from_str(raw?.get()).ok().filter(|number: &f64| number.is_finite())
+}
+
+/// The fields of an object; nothing else has any.
+#[must_use]
+pub fn fields<'a, T: Default + Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
+    raw.filter(|raw| raw.get().starts_with('{'))
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default()
 }
 
 /// The text, or its first `limit` bytes and a mark.

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-pub use lenient::{flag, number, shorten, text};
+pub use lenient::{fields, flag, number, shorten, text};
 pub use write::{notification, object, quote, refusal, reply, request};
 
 /// Error codes that mean something here.

@@ -265,7 +265,7 @@ async fn a_server_that_exits_on_discover_is_started_again_and_only_the_first_tim
 async fn a_server_that_hangs_on_discover_gets_initialize() {
     let (_directory, path) = notes();
     let endpoint = fixture(FIXTURE, &["hangs-on-discover", &path]);
-    let server = connect_within(&endpoint, Duration::from_secs(3)).await.unwrap();
+    let server = connect_within(&endpoint, Duration::from_secs(8)).await.unwrap();
     assert_eq!(server.names().await, ["echo"]);
     server.client.close().await;
 
@@ -358,4 +358,48 @@ fn the_end_of_the_runtime_leaves_nobody() {
         assert!(Instant::now() < deadline, "{family:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_read_holds_nobody_up() {
+    let server = connect(&fixture(FIXTURE, &["deaf"])).await.unwrap();
+    assert_eq!(server.names().await, ["echo"]);
+    let large = "x".repeat(100_000);
+    let calls = (0..200).map(|_| {
+        let mut call = call("echo", json!({"text": large}));
+        call.timeout = Duration::from_millis(500);
+        server.client.call_tool(call)
+    });
+    let started = Instant::now();
+    let outcomes = futures_util::future::join_all(calls).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Timeout(_)))));
+    server.client.close().await;
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+}
+
+/// Runs as a child of the test below: a client that is killed.
+#[test]
+#[ignore = "a client, started by another test"]
+fn hold_a_server() {
+    let Ok(path) = std::env::var("PINFOLD_TEST_HOLD") else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _server = runtime.block_on(connect(&fixture(FIXTURE, &["lonely", &path]))).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn a_server_goes_when_the_client_is_killed() {
+    let (_directory, path) = notes();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["hostile::hold_a_server", "--exact", "--ignored"])
+        .env("PINFOLD_TEST_HOLD", &path)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the server runs", || lines(&path).len() == 1).await;
+    let server: u32 = lines(&path)[0].parse().unwrap();
+    assert!(is_alive(server));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the server is gone", || !is_alive(server)).await;
 }

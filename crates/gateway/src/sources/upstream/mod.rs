@@ -13,6 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use mcp::message::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
+
 use super::{Snapshot, Source, SourceCall, SourceError, State};
 
 /// How patient to be with a server.
@@ -49,6 +51,8 @@ struct Shared {
     link: watch::Sender<Link>,
     /// Has a server that is down tried again at once.
     wake: Notify,
+    /// Has the tools listed again, since a call suggests that they changed.
+    doubt: Notify,
     closing: CancellationToken,
     finished: CancellationToken,
 }
@@ -76,6 +80,7 @@ impl Upstream {
             changes: watch::Sender::new(0),
             link: watch::Sender::default(),
             wake: Notify::new(),
+            doubt: Notify::new(),
             closing: CancellationToken::new(),
             finished: CancellationToken::new(),
         });
@@ -131,6 +136,11 @@ impl Source for Upstream {
             match outcome {
                 // Nothing was sent, so the next connection may be used; only once.
                 Err(mcp::Error::Connect(_)) if used == 0 => used = number,
+                // A tool that was offered is unknown, or wants other arguments than it said.
+                Err(error @ mcp::Error::Rpc { code: METHOD_NOT_FOUND | INVALID_PARAMS, .. }) => {
+                    self.shared.doubt.notify_one();
+                    return Err(self.shared.explain(error));
+                }
                 outcome => return outcome.map_err(|error| self.shared.explain(error)),
             }
         }

@@ -23,6 +23,9 @@ const GOOD: Duration = Duration::from_secs(60);
 /// Changes that come so close together are one.
 const COALESCE: Duration = Duration::from_millis(100);
 
+/// Calls have the tools listed again no more often than this.
+const DOUBTS_APART: Duration = Duration::from_secs(10);
+
 /// A connection with its tools, ready to be used.
 struct Up {
     client: Client,
@@ -142,6 +145,7 @@ async fn serve(shared: &Shared, up: Up) -> String {
     });
     let mut pause = FIRST_PAUSE;
     let mut list_at = is_stale.then(Instant::now);
+    let mut doubt_from = Instant::now();
     loop {
         tokio::select! {
             reason = client.closed() => return reason,
@@ -151,6 +155,13 @@ async fn serve(shared: &Shared, up: Up) -> String {
                 }
                 Event::Log(line) => log(shared, &line),
             },
+            () = shared.doubt.notified() => {
+                let now = Instant::now();
+                if now >= doubt_from {
+                    doubt_from = now + DOUBTS_APART;
+                    list_at = list_at.or(Some(now));
+                }
+            }
             () = tokio::time::sleep_until(list_at.unwrap_or_else(Instant::now)), if list_at.is_some() => {
                 list_at = match client.list_tools().await {
                     Ok(tools) => {

@@ -290,3 +290,16 @@ async fn a_restarted_http_server_is_found_again() {
     assert_eq!(upstream.call(add()).await.unwrap().text, "3");
     upstream.close().await;
 }
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_is_gone_has_the_tools_listed_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes");
+    let upstream = Upstream::start("quiet", hostile(&["quiet", path.to_str().unwrap()]), BRIEF);
+    until(&upstream, "ready", is_ready).await;
+    assert_eq!(names(&upstream.snapshot()), ["echo"]);
+    let outcome = upstream.call(call(json!({}))).await;
+    assert!(matches!(&outcome, Err(SourceError::Failed(why)) if why.contains("unknown tool")));
+    until(&upstream, "listed again", |snapshot| names(snapshot) == ["other"]).await;
+    upstream.close().await;
+}

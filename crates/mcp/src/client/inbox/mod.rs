@@ -19,6 +19,9 @@ use crate::message::{self, Failure, Incoming, code, number, shorten, text};
 /// So long after one change of the tool list no other is reported, so that a flood becomes one.
 const CHANGES_APART: Duration = Duration::from_millis(100);
 
+/// An id is sent back as it came, so it has a bound, in bytes.
+const LONGEST_ID: usize = 256;
+
 /// We declare no capability of a client, so nothing that needs one may be asked of us.
 const NOT_DECLARED: &str = "this client did not declare that capability";
 
@@ -133,13 +136,22 @@ impl Inbox {
                         let outcome = outcome.map_err(|failure| self.failure(failure));
                         let _ = waiting.answer.send(outcome);
                     }
-                    None => tracing::debug!(?id, "an answer that nobody waits for"),
+                    None => match outcome {
+                        // It could not read what we sent: somebody should know.
+                        Err(failure) if id.is_none() => {
+                            self.journal.line("noise", &failure.message)
+                        }
+                        _ => tracing::debug!(?id, "an answer that nobody waits for"),
+                    },
                 }
                 None
             }
             Incoming::Request { id, method, .. } => {
                 if self.modern.load(Ordering::Relaxed) {
                     self.journal.line("noise", &format!("a request from the server: {method}"));
+                    return None;
+                }
+                if id.get().len() > LONGEST_ID {
                     return None;
                 }
                 if method == "ping" {
@@ -175,10 +187,7 @@ impl Inbox {
             #[serde(borrow, default)]
             request_id: Option<&'a RawValue>,
         }
-        let fields: Fields<'_> = params
-            .filter(|params| params.get().starts_with('{'))
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .unwrap_or_default();
+        let fields: Fields<'_> = message::fields(params);
         let id = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok());
         match method {
             "notifications/tools/list_changed" => self.changed.notify_one(),

@@ -224,7 +224,7 @@ impl Shared {
         if body.is_empty() {
             return String::new();
         }
-        format!(": {}", self.inbox.journal().hide(&shorten(body, LONGEST_EXCERPT)))
+        format!(": {}", shorten(&self.inbox.journal().hide(body), LONGEST_EXCERPT))
     }
 }
 

@@ -29,6 +29,13 @@ pub(crate) use headers::check as check_mirrored;
 /// How long a TCP and TLS connection may take to come up.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// Idle connections are given up before common servers do it (after 5 seconds): a request sent just
+/// as the other side closes would be lost, its outcome unknown.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// How soon a stream notices that the other machine is gone.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
 /// So many messages without an answer may be on their way at once; more are dropped.
 const MENTIONED: usize = 16;
 
@@ -87,9 +94,16 @@ impl Http {
             content.set_sensitive(true);
             headers.insert(key, content);
         }
-        let client = Client::builder()
+        let mut builder = Client::builder();
+        if is_loopback(&parsed) {
+            // What stays on this machine is nobody else's business.
+            builder = builder.no_proxy();
+        }
+        let client = builder
             .default_headers(headers)
             .connect_timeout(CONNECT_TIME)
+            .pool_idle_timeout(IDLE)
+            .tcp_keepalive(KEEP_ALIVE)
             .tcp_nodelay(true)
             .redirect(within_origin())
             .build()
@@ -215,6 +229,12 @@ impl Shared {
         self.inbox.end(&format!("the connection broke: {what}"), false);
         Error::Lost(self.inbox.journal().hide(what))
     }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost"
+        || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Redirects stay within the origin, where the configured headers were meant to go, and repeat the

@@ -1,7 +1,6 @@
 //! Messages as lines over a program's standard input and output.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, BufReader};
@@ -11,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use self::lines::{Line, Lines};
 use self::process::{Pipes, Process};
-use super::{LONGEST_EXCERPT, LONGEST_MESSAGE};
+use super::LONGEST_MESSAGE;
 use crate::client::Inbox;
 use crate::error::Error;
-use crate::message::shorten;
 
 mod lines;
 pub(crate) mod process;
@@ -25,17 +23,11 @@ const QUEUED: usize = 64;
 /// Longest line of stderr, in bytes; the rest of it is dropped.
 const LONGEST_WORDS: usize = 4_096;
 
-/// So many of the last lines of stderr are kept for error texts.
-const LAST_WORDS: usize = 5;
-
 /// So long output may still come after the process ended (from a process that left the group).
 const AFTERGLOW: Duration = Duration::from_secs(1);
 
 /// Between the end of a server's output and the end of the server, where one brings the other.
 const MOMENT: Duration = Duration::from_millis(200);
-
-/// The last lines of stderr.
-type Words = Arc<Mutex<VecDeque<String>>>;
 
 /// The way to a server's standard input.
 #[derive(Debug)]
@@ -86,11 +78,10 @@ async fn supervise(
     inbox: Arc<Inbox>,
     closing: CancellationToken,
 ) {
-    let words = Words::default();
     let stop = closing.child_token();
     let writer = tokio::spawn(write(pipes.input, queue, stop.clone()));
     let mut reader = tokio::spawn(read(pipes.output, replies, Arc::clone(&inbox)));
-    let listener = tokio::spawn(listen(pipes.errors, Arc::clone(&words), Arc::clone(&inbox)));
+    let listener = tokio::spawn(listen(pipes.errors, Arc::clone(&inbox)));
     let mut has_read_all = false;
     let closed_by_us = tokio::select! {
         () = process.exited() => false,
@@ -123,9 +114,8 @@ async fn supervise(
     } else {
         process::describe(status)
     };
-    let words = words.lock().unwrap_or_else(PoisonError::into_inner).make_contiguous().join(" / ");
-    if !closed_by_us && !words.is_empty() {
-        reason = format!("{reason}; its last words: {}", shorten(&words, LONGEST_EXCERPT));
+    if !closed_by_us {
+        reason = inbox.journal().with_last_words(&reason);
     }
     inbox.end(&reason, true);
 }
@@ -178,19 +168,10 @@ async fn read(output: ChildStdout, replies: mpsc::WeakSender<String>, inbox: Arc
     }
 }
 
-async fn listen(errors: ChildStderr, words: Words, inbox: Arc<Inbox>) {
+async fn listen(errors: ChildStderr, inbox: Arc<Inbox>) {
     let mut lines = Lines::new(BufReader::new(errors), LONGEST_WORDS);
     while let Ok(Some(line)) = lines.next().await {
         let (Line::Whole(line) | Line::Cut { head: line, .. }) = line;
-        let line = String::from_utf8_lossy(line).trim().to_owned();
-        if line.is_empty() {
-            continue;
-        }
-        inbox.journal().line("stderr", &line);
-        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        if words.len() == LAST_WORDS {
-            words.pop_front();
-        }
-        words.push_back(shorten(&line, LONGEST_EXCERPT));
+        inbox.journal().words(&String::from_utf8_lossy(line));
     }
 }

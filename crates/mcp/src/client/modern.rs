@@ -1,17 +1,45 @@
-//! `subscriptions/listen` of 2026-07-28, which tells about changes of the tool list.
+//! What only 2026-07-28 has: `server/discover`, and `subscriptions/listen`, which tells about
+//! changes of the tool list.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ServerInfo;
+use super::about::About;
 use super::connection::{Connection, Limit, Request};
 use crate::error::Error;
+use crate::message::shorten;
 use crate::revision::Revision;
 
 /// Waits before a stream that ended is opened again: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Keeps a stream open until the connection ends or the server refuses one.
+/// Asks what the server is and speaks. The revision in the answer is the best that both speak, and
+/// may be an older one.
+pub(super) async fn discover(
+    connection: &Connection,
+    revision: &Revision,
+    limit: Limit,
+) -> Result<ServerInfo, Error> {
+    let method = "server/discover";
+    let result = connection.request(Request::new(method, Some(revision), limit)).await?;
+    let about = About::read(method, &result)?;
+    let versions: Vec<String> = about
+        .supported_versions
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
+    let chosen = Revision::choose(versions.iter().map(String::as_str)).ok_or_else(|| {
+        Error::Refused(format!(
+            "the server speaks {} and here {} are spoken: there is none in common",
+            shorten(&versions.join(", "), 200),
+            Revision::spoken(),
+        ))
+    })?;
+    Ok(about.into_info(chosen))
+}
+
+/// Keeps a stream of changes open until the connection ends or the server refuses one.
 pub(super) async fn keep_listening(connection: Arc<Connection>, revision: Revision) {
     tokio::select! {
         () = connection.closing.cancelled() => {}
