@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
-use crate::wiring::{self, Open};
+use crate::wiring::{self, Open, Wait};
 use crate::{config, terminal};
 
 /// Largest script; a model's has a few kilobytes.
@@ -58,7 +58,7 @@ impl Run {
         let cancel = CancellationToken::new();
         watch_signals(cancel.clone()).map_err(Failure::failed)?;
         let open = tokio::select! {
-            open = wiring::open(&config, &self.profile) => open?,
+            open = wiring::open(&config, &self.profile, Wait::Named(&code)) => open?,
             () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
         };
         let ended = self.call(&open, &code, &cancel).await;

@@ -217,6 +217,22 @@ fn servers_that_do_not_start_or_answer_do_not_hide_the_others() {
 }
 
 #[test]
+fn a_server_that_never_answers_holds_up_only_those_who_need_it() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new(
+        "[servers.mute]\ncommand = 'python3'\nargs = ['FIXTURES/server.py', '--mute']\n",
+    );
+    let ended = world
+        .run(&caught("attempt('t__echo', {'text': 'here'})"), &[])
+        .code(0)
+        .prints("got 'here'")
+        .says("server mute is still starting");
+    assert!(ended.took < Duration::from_secs(15), "{ended:#?}");
+}
+
+#[test]
 fn a_symlinked_workspace_is_not_followed_out() {
     if !scripts_run() {
         return;

@@ -67,6 +67,24 @@ fn two_scripts_at_once_do_not_disturb_each_other() {
 }
 
 #[test]
+fn a_terminal_shows_a_bar_and_a_pipe_does_not() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    let script = "from agent_tools import call, progress\n\
+         for n in range(4):\n\
+         \x20   progress(n + 1, 4, 'half \\x1b[31mway')\n    call('t__sleep', {'seconds': 0.4})\n\
+         print('done')\n";
+    world.write("s.py", script);
+    let shown = ended(world.at_terminal(&[], &["run", "s.py"])).code(0).prints("/4 · ");
+    assert!(shown.stdout.contains("half") && !shown.stdout.contains("\u{1b}[31m"), "{shown:#?}");
+    let piped = world.run(script, &[]).code(0);
+    assert_eq!(piped.stdout, "done\n", "{piped:#?}");
+    assert_eq!(piped.stderr.lines().count(), 1, "{piped:#?}");
+}
+
+#[test]
 fn nothing_of_the_host_is_inside() {
     if !scripts_run() {
         return;
