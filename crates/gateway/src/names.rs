@@ -83,8 +83,8 @@ pub(crate) fn similar<'a>(wanted: &str, known: impl IntoIterator<Item = &'a str>
     let mut seen = HashSet::new();
     scored
         .into_iter()
-        // Beside an exact hit, mere likenesses only confuse.
-        .filter(|(score, name)| (best < 1.0 || *score >= 0.95) && seen.insert(*name))
+        // Beside a good hit, mere likenesses only confuse.
+        .filter(|(score, name)| *score >= best - 0.06 && seen.insert(*name))
         .take(SUGGESTIONS)
         .map(|(_, name)| name.to_owned())
         .collect()

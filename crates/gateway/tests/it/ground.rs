@@ -178,27 +178,38 @@ impl Source for Fake {
 /// One engine for all tests: it needs no more than one keeper.
 async fn engine() -> script::Engine {
     static ENGINE: OnceCell<script::Engine> = OnceCell::const_new();
-    let start = || async {
-        // The keeper belongs to the runtime that starts it, and each test has its own.
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let data = tempfile::tempdir().unwrap().keep();
-                let sandbox = sandbox::Sandbox::start(sandbox::Options::default()).await.unwrap();
-                let python = script::Python::find("auto").await.unwrap();
-                let engine = script::Engine::new(sandbox, python, &data).unwrap();
-                sender.send(engine).ok().unwrap();
-                std::future::pending::<()>().await;
-            });
+    ENGINE.get_or_init(new_engine).await.clone()
+}
+
+async fn new_engine() -> script::Engine {
+    // The keeper belongs to the runtime that starts it, and each test has its own.
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let data = tempfile::tempdir().unwrap().keep();
+            let sandbox = sandbox::Sandbox::start(sandbox::Options::default()).await.unwrap();
+            let python = script::Python::find("auto").await.unwrap();
+            let engine = script::Engine::new(sandbox, python, &data).unwrap();
+            sender.send(engine).ok().unwrap();
+            std::future::pending::<()>().await;
         });
-        receiver.await.unwrap()
-    };
-    ENGINE.get_or_init(start).await.clone()
+    });
+    receiver.await.unwrap()
+}
+
+/// What runs scripts.
+pub(crate) enum Engine {
+    /// The one that most tests use.
+    Shared,
+    /// One that is started now.
+    Own,
+    /// None.
+    None,
 }
 
 /// How a gateway of a test is set up.
@@ -208,7 +219,7 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) tools: BTreeMap<String, ToolRule>,
     pub(crate) sources: Vec<Arc<Fake>>,
-    pub(crate) engine: bool,
+    pub(crate) engine: Engine,
     pub(crate) expire_sec: u64,
 }
 
@@ -226,7 +237,7 @@ impl Default for Setup {
             ]
             .into(),
             sources: vec![Fake::new("fleet")],
-            engine: true,
+            engine: Engine::Shared,
             expire_sec: 600,
         }
     }
@@ -243,7 +254,11 @@ impl Setup {
 
     pub(crate) async fn open_at(self, data: &Path) -> Result<Arc<Gateway>, gateway::Error> {
         let url = format!("sqlite://{}/pinfold.db", data.display());
-        let engine = if self.engine { Ok(engine().await) } else { Err("no sandbox here".into()) };
+        let engine = match self.engine {
+            Engine::Shared => Ok(engine().await),
+            Engine::Own => Ok(new_engine().await),
+            Engine::None => Err("no sandbox here".to_owned()),
+        };
         let profile = Profile {
             servers: self.sources.iter().map(|source| source.name.clone()).collect(),
             permission_mode: self.mode,
