@@ -83,7 +83,7 @@ fn ask(path: &Path, programs: &[String]) -> anyhow::Result<bool> {
     writeln!(err, "{} was not used before, or has changed.", Shown::line(&shown_path))?;
     writeln!(err, "With it, these programs run on this machine, as you:")?;
     for program in programs {
-        writeln!(err, "  {}", Shown::line(program))?;
+        writeln!(err, "  {}", Shown::whole(program))?;
     }
     if programs.is_empty() {
         writeln!(err, "  (none)")?;

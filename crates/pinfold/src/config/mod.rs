@@ -284,22 +284,28 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
     })
 }
 
-/// What a configuration would start or reach, as written.
+/// What a configuration would start or reach, as written. Of variables and headers the names only:
+/// they can change what a program does, and their values can be secrets.
 fn programs(file: &File) -> Vec<String> {
-    let mut found: Vec<String> = file
-        .servers
-        .iter()
-        .map(|(name, server)| {
-            let what = match (&server.command, &server.url) {
-                (Some(command), _) => format!("{command} {}", server.args.join(" ")),
-                (None, Some(url)) => format!("(reaches) {url}"),
-                (None, None) => "(nothing)".to_owned(),
-            };
-            format!("{name}: {what}")
-        })
-        .collect();
+    let mut found = Vec::new();
+    for (name, server) in &file.servers {
+        let mut line = match (&server.command, &server.url) {
+            (Some(command), _) => format!("{name}: {command} {}", server.args.join(" ")),
+            (None, Some(url)) => format!("{name}: reaches {url}"),
+            (None, None) => format!("{name}: nothing"),
+        };
+        if let Some(cwd) = &server.cwd {
+            line.push_str(&format!(" (in {})", cwd.display()));
+        }
+        let set: Vec<&str> =
+            server.env.keys().chain(server.headers.keys()).map(|k| k.as_str()).collect();
+        if !set.is_empty() {
+            line.push_str(&format!(" (sets {})", set.join(", ")));
+        }
+        found.push(line);
+    }
     if file.execute.python != "auto" {
-        found.push(format!("python: {}", file.execute.python));
+        found.push(format!("for scripts: {}", file.execute.python));
     }
     found
 }

@@ -55,6 +55,25 @@ fn trust_is_asked_once_and_is_about_the_content() {
 }
 
 #[test]
+fn what_is_to_be_trusted_is_shown_whole_and_as_it_is() {
+    let world = World::with("");
+    let padding = " ".repeat(600);
+    world.write(
+        "pinfold.toml",
+        &format!(
+            "[servers.t]\ncommand = 'sh'\nargs = ['-c', 'true{padding}; touch HERE/started']\n\
+             env = {{ LD_PRELOAD = 's3cret' }}\ncwd = 'sub'\n\
+             [servers.u]\nurl = \"https://u.example/\\u001b[2K\"\n"
+        ),
+    );
+    let no = ended(unguided(world.at_terminal(&["[y/N]=n"], &["tools"]))).code(2);
+    for part in ["; touch ", "(in sub)", "(sets LD_PRELOAD)", r"\u{1b}[2K"] {
+        assert!(no.stdout.contains(part), "no {part} in {no:#?}");
+    }
+    assert!(!no.stdout.contains("s3cret"), "{no:#?}");
+}
+
+#[test]
 fn trust_covers_what_is_imported() {
     let world = World::with("mcp_config = 'servers.json'\n");
     let import = r#"{"mcpServers": {"t": {"command": "python3", "args": ["FIXTURES/server.py"]}}}"#;
