@@ -85,6 +85,24 @@ fn trust_covers_what_is_imported() {
 }
 
 #[test]
+fn a_configuration_that_scripts_could_rewrite_is_trusted_by_content_only() {
+    let world = World::new("[profiles.default]\nservers = ['t']\nworkspace = { path = '.' }\n");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = |mut command: Command| {
+        command.env("PINFOLD_DATA_DIR", elsewhere.path());
+        command
+    };
+    let given = ["tools", "--config", "pinfold.toml"];
+    ended(world.pinfold(&given)).code(2).says("could change data_dir");
+    ended(outside(world.pinfold(&given)))
+        .code(2)
+        .says("is not trusted")
+        .says("move it out of the workspace");
+    ended(outside(world.at_terminal(&["[y/N]=y"], &given))).code(0).prints("t__echo");
+    ended(outside(world.pinfold(&given))).code(0).prints("t__echo");
+}
+
+#[test]
 fn without_any_configuration_it_says_what_to_do() {
     let world = World::new("");
     std::fs::remove_file(world.path("pinfold.toml")).unwrap();
