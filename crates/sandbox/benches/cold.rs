@@ -29,7 +29,7 @@ async fn ours(sandbox: &Sandbox) -> Result<(), Box<dyn std::error::Error>> {
     if ended.ending == Ending::Exited(0) { Ok(()) } else { Err("the cell failed".into()) }
 }
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sandbox = Sandbox::start(Options::default()).await?;
     let (mut cells, mut wraps) = (Vec::new(), Vec::new());

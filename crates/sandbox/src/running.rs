@@ -98,8 +98,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
     let handle = Arc::new(Handle::default());
     let (over, is_over) = watch::channel(false);
     let capped = !skips(compiled.plan.left_out, Skip::OutputCap);
-    let drain =
-        |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
+    let drain = |(reader, output): (Option<OwnedFd>, _)| {
+        reader.map(|reader| tokio::spawn(output::drain(reader, output, capped, is_over.clone())))
+    };
     let (outputs, wall) = ([drain(compiled.stdout), drain(compiled.stderr)], compiled.limits.wall);
     let (started, has_started) = oneshot::channel();
     let (answer, ended) = watch::channel(None);
@@ -116,8 +117,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         story: Story::default(),
     };
     tokio::spawn(async move {
-        let ended = run.to_the_end().await;
+        let (ended, group) = run.to_the_end().await;
         let _ = answer.send(Some(ended));
+        drop(group);
     });
     match has_started.await {
         Ok(Ok(())) => Ok(running),
@@ -145,13 +147,14 @@ struct Run {
     group: Option<cgroup::Group>,
     wall: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
-    outputs: [JoinHandle<Captured>; 2],
+    outputs: [Option<JoinHandle<Captured>>; 2],
     over: watch::Sender<bool>,
     story: Story,
 }
 
 impl Run {
-    async fn to_the_end(mut self) -> Ended {
+    /// Answers the group too: it is put away when the answer is out.
+    async fn to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
         let began = Instant::now();
         let mut deadline = None;
         let mut patience: Option<tokio::time::Instant> = None;
@@ -192,19 +195,24 @@ impl Run {
         self.say_started(Err(Error::KeeperLost("it ended while a cell was being made".to_owned())));
         let wall = began.elapsed();
         let _ = self.over.send(true);
-        let [stdout, stderr] = self.outputs;
-        let stdout = stdout.await.unwrap_or_default();
-        let stderr = stderr.await.unwrap_or_default();
-        let verdict = self.group.as_ref().map(cgroup::Group::verdict).unwrap_or_default();
+        let mut captured = [Captured::default(), Captured::default()];
+        for (captured, task) in captured.iter_mut().zip(self.outputs) {
+            if let Some(task) = task {
+                *captured = task.await.unwrap_or_default();
+            }
+        }
+        let [stdout, stderr] = captured;
+        let verdict = self.group.as_mut().map(cgroup::Group::verdict).unwrap_or_default();
         let (cpu, largest_process) =
             self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
         let peak_memory = verdict.peak_memory.unwrap_or(largest_process.max(self.story.peak));
-        Ended {
+        let ended = Ended {
             ending: ending(&self.story, self.handle.is_cancelled(), verdict),
             stdout,
             stderr,
             usage: Usage { wall, cpu, peak_memory },
-        }
+        };
+        (ended, self.group)
     }
 
     fn hear(&mut self, news: Report, fds: Vec<OwnedFd>) {

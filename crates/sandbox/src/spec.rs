@@ -87,7 +87,7 @@ pub enum Access {
 
 /// Where an output stream goes. It is always drained, so a flood never blocks the program.
 pub enum Output {
-    /// Thrown away.
+    /// Thrown away, uncounted.
     Null,
     /// Kept in memory: the first `head` and the last `tail` bytes.
     Capture {

@@ -151,9 +151,9 @@ impl Group {
         }
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&mut self) -> Verdict {
         let mut verdict = Verdict::default();
-        if let Some(set) = &self.separate {
+        if let Some(set) = &mut self.separate {
             set.judge(&mut verdict);
         }
         if let Some(unified) = &self.unified {

@@ -28,8 +28,12 @@ pub(crate) struct Hierarchies {
 #[derive(Debug)]
 pub(crate) struct Set {
     groups: Vec<(Controller, PathBuf)>,
+    /// The files into which a process writes itself.
+    files: Vec<OwnedFd>,
     /// Controllers that bound this run.
     bound: Vec<Controller>,
+    /// The limits that are set: memory, processes, CPU, for these controllers.
+    applied: Option<(u64, u32, Option<u32>, Vec<Controller>)>,
     /// Counts before this run.
     killed_before: u64,
     refused_before: u64,
@@ -85,21 +89,25 @@ impl Hierarchies {
             .into_iter()
             .filter(|controller| !without.contains(controller))
             .collect();
-        set.limit(limits)?;
-        set.killed_before = set.killed();
-        set.refused_before = set.refused();
+        let wanted = (limits.memory, limits.processes, limits.cpu_percent, set.bound.clone());
+        if set.applied.as_ref() != Some(&wanted) {
+            set.limit(limits)?;
+            set.applied = Some(wanted);
+        }
         Ok(set)
     }
 
     fn make(&self) -> io::Result<Set> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut groups = Vec::new();
+        let (mut groups, mut files) = (Vec::new(), Vec::new());
         for (controller, parent) in &self.parents {
             let group = parent.join(number.to_string());
             std::fs::create_dir(&group)?;
+            files.push(open(&group.join("cgroup.procs"), 0)?);
             groups.push((*controller, group));
         }
-        Ok(Set { groups, bound: Vec::new(), killed_before: 0, refused_before: 0 })
+        let bound = Vec::new();
+        Ok(Set { groups, files, bound, applied: None, killed_before: 0, refused_before: 0 })
     }
 
     /// Takes a set back after its run. One that still holds a process is not used again.
@@ -112,8 +120,11 @@ impl Hierarchies {
             return;
         }
         if let Some(memory) = set.directory(Controller::Memory) {
-            // The page cache of the last run must not count against the next.
-            let _ = write(memory, "memory.force_empty", 0);
+            // What the last run left in the page cache must not count against the next.
+            let left = read_number(memory, "memory.usage_in_bytes");
+            if left.is_none_or(|left| left > WORTH_EMPTYING) {
+                let _ = write(memory, "memory.force_empty", 0);
+            }
             let _ = write(memory, "memory.max_usage_in_bytes", 0);
         }
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(set);
@@ -128,6 +139,7 @@ impl Drop for Hierarchies {
     }
 }
 
+const WORTH_EMPTYING: u64 = 4 << 20;
 const MEMORY_AND_SWAP: &str = "memory.memsw.limit_in_bytes";
 
 /// Whether the limit of a controller can be set at all.
@@ -185,7 +197,7 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.groups.iter().map(|(_, group)| open(&group.join("cgroup.procs"), 0)).collect()
+        self.files.iter().map(OwnedFd::try_clone).collect()
     }
 
     fn killed(&self) -> u64 {
@@ -198,9 +210,11 @@ impl Set {
         processes.and_then(|processes| read_key(processes, "pids.events", "max ")).unwrap_or(0)
     }
 
-    pub(super) fn judge(&self, verdict: &mut Verdict) {
-        verdict.memory_met |= self.killed() > self.killed_before;
-        verdict.processes_met |= self.refused() > self.refused_before;
+    pub(super) fn judge(&mut self, verdict: &mut Verdict) {
+        let (killed, refused) = (self.killed(), self.refused());
+        verdict.memory_met |= killed > self.killed_before;
+        verdict.processes_met |= refused > self.refused_before;
+        (self.killed_before, self.refused_before) = (killed, refused);
         if let Some(memory) = self.directory(Controller::Memory) {
             verdict.peak_memory = read_number(memory, "memory.max_usage_in_bytes");
         }

@@ -24,6 +24,8 @@ pub(crate) struct Context {
     pub(crate) host: OwnedFd,
     pub(crate) identities: Identities,
     pub(crate) templates: Templates,
+    /// Network namespaces that no cell uses: empty, and the dearest thing to make.
+    pub(crate) networks: Vec<OwnedFd>,
     /// Which names of `view::PROC_MASKED` this kernel has, and whether each is a directory.
     pub(crate) masks: Vec<(std::ffi::CString, bool)>,
     pub(crate) landlock: u32,
@@ -52,6 +54,7 @@ impl Context {
             host,
             identities: Identities::default(),
             templates: Templates::default(),
+            networks: Vec::new(),
             masks,
             landlock: sys::landlock_version().unwrap_or(0),
         })
@@ -73,10 +76,14 @@ impl Context {
     }
 }
 
+const KEPT_NETWORKS: usize = 64;
+
 /// A cell that lives.
 struct Live {
     slot: u32,
     report: OwnedFd,
+    /// Given back when the cell is gone: nothing in it can have outlived the processes.
+    network: Option<OwnedFd>,
 }
 
 /// Serves until the server is gone.
@@ -113,6 +120,9 @@ fn reap_cells(live: &mut HashMap<i32, Live>, context: &mut Context) {
     while let Ok(Some(reaped)) = sys::reap(-1, libc::WNOHANG) {
         let Some(cell) = live.remove(&reaped.pid) else { continue };
         context.identities.give_back(cell.slot);
+        if context.networks.len() < KEPT_NETWORKS {
+            context.networks.extend(cell.network);
+        }
         let _ = wire::send(cell.report.as_fd(), &Report::over(&reaped), &[]);
     }
 }
@@ -123,9 +133,14 @@ fn start(plan: Plan, mut fds: Vec<OwnedFd>, context: &mut Context, live: &mut Ha
     }
     let report = fds.remove(0);
     let slot = context.identities.take();
-    match make(&plan, &fds, &report, slot, context) {
+    let network = if plan.skips(Skip::NetNamespace) {
+        None
+    } else {
+        context.networks.pop().or_else(|| super::identity::network(context).ok())
+    };
+    match make(&plan, &fds, &report, slot, network.as_ref(), context) {
         Ok(pid) => {
-            live.insert(pid, Live { slot, report });
+            live.insert(pid, Live { slot, report, network });
         }
         Err(failure) => {
             context.identities.give_back(slot);
@@ -139,6 +154,7 @@ fn make(
     fds: &[OwnedFd],
     report: &OwnedFd,
     slot: u32,
+    network: Option<&OwnedFd>,
     context: &mut Context,
 ) -> Result<i32, Failure> {
     let get = |position: u16| {
@@ -153,12 +169,14 @@ fn make(
         (Skip::PidNamespace, libc::CLONE_NEWPID),
         (Skip::IpcNamespace, libc::CLONE_NEWIPC),
         (Skip::UtsNamespace, libc::CLONE_NEWUTS),
-        (Skip::NetNamespace, libc::CLONE_NEWNET),
     ];
     for (layer, flag) in namespaces {
         if !plan.skips(layer) {
             flags |= flag as u64;
         }
+    }
+    if network.is_none() && !plan.skips(Skip::NetNamespace) {
+        flags |= libc::CLONE_NEWNET as u64;
     }
     let cgroup: Option<BorrowedFd<'_>> = plan.cgroup_directory.map(get).transpose()?;
     match sys::fork(flags, cgroup).map_err(|errno| Stage::Namespaces.failed(errno))? {
@@ -172,6 +190,7 @@ fn make(
                 outside_id: outside_id(context.way, slot),
                 user_namespace: context.identities.cell(slot).map(AsFd::as_fd),
                 landlock: context.landlock,
+                network: network.map(AsFd::as_fd),
                 fds,
                 report,
             };

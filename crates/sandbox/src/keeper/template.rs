@@ -153,9 +153,7 @@ impl Scaffold {
         for name in ["etc", "proc", "dev", "run", "var"] {
             sys::make_directory(root, &*sys::c_string(name.as_bytes())?, 0o755)?;
         }
-        for name in ["tmp", "dev/shm"] {
-            sys::make_directory(root, &*sys::c_string(name.as_bytes())?, 0o1777)?;
-        }
+        sys::make_directory(root, c"tmp", 0o1777)?;
         sys::make_link(c"/tmp", root, c"var/tmp")?;
         for name in view::ETC_DIRECTORIES {
             if std::fs::metadata(format!("/{name}")).is_ok_and(|found| found.is_dir()) {

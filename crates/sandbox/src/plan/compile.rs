@@ -22,8 +22,8 @@ use crate::{Way, view};
 pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     pub(crate) fds: Vec<OwnedFd>,
-    pub(crate) stdout: (OwnedFd, Output),
-    pub(crate) stderr: (OwnedFd, Output),
+    pub(crate) stdout: (Option<OwnedFd>, Output),
+    pub(crate) stderr: (Option<OwnedFd>, Output),
     pub(crate) limits: Limits,
     /// The control groups that bound it, once there are some.
     pub(crate) group: Option<cgroup::Group>,
@@ -86,8 +86,8 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
     }
     let places = places(&binds);
 
-    let (stdout_reader, stdout) = pipe()?;
-    let (stderr_reader, stderr) = pipe()?;
+    let (stdout_reader, stdout) = stream(&spec.stdout)?;
+    let (stderr_reader, stderr) = stream(&spec.stderr)?;
     let (stdout, stderr) = (send(stdout), send(stderr));
     let mut given = Vec::new();
     let mut taken = HashSet::new();
@@ -325,13 +325,21 @@ fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u
     beside
 }
 
+/// What an output stream is written to, and what of it the server reads.
+fn stream(output: &Output) -> Result<(Option<OwnedFd>, OwnedFd), Error> {
+    let lost = |error: io::Error| Error::KeeperLost(format!("no output can be had: {error}"));
+    if matches!(output, Output::Null) {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(lost)?;
+        return Ok((None, null.into()));
+    }
+    let (reader, writer) = pipe().map_err(lost)?;
+    Ok((Some(reader), writer))
+}
+
 /// A pipe whose reading end does not block.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
-    let lost = |error: io::Error| Error::KeeperLost(format!("no pipe can be made: {error}"));
-    let (reader, writer) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| lost(e.into()))?;
-    let flags = rustix::fs::fcntl_getfl(&reader).map_err(|e| lost(e.into()))?;
-    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)
-        .map_err(|e| lost(e.into()))?;
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let flags = rustix::fs::fcntl_getfl(&reader)?;
+    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)?;
     Ok((reader, writer))
 }

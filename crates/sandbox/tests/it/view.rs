@@ -149,12 +149,12 @@ async fn arguments_and_environment_may_be_large() {
 async fn temporary_files_are_private_and_bounded() {
     let sandbox = sandbox().await;
     let mut spec = shell(
-        "echo a > /tmp/a; echo b > /dev/shm/b; ls /tmp /dev/shm; head -c 9000000 /dev/zero > /dev/shm/big; ls -s /dev/shm/big; (echo x > /usr/x) 2>&1; (echo x > /x) 2>&1",
+        "echo a > /tmp/a; echo b > /dev/shm/b; ls /tmp /dev/shm/; head -c 9000000 /dev/zero > /dev/shm/big; ls -s /dev/shm/big; (echo x > /usr/x) 2>&1; (echo x > /x) 2>&1",
     );
     spec.limits.tmp_size = 4 << 20;
     let ended = run(&sandbox, spec).await;
     let said = text(&ended.stdout.head);
-    assert!(said.starts_with("/dev/shm:\nb\n\n/tmp:\na\n"), "{said}");
+    assert!(said.starts_with("/dev/shm/:\na\nb\n\n/tmp:\na\nb\n"), "{said}");
     assert!(text(&ended.stderr.head).contains("No space left"), "{}", text(&ended.stderr.head));
     assert_eq!(
         said.matches("ead-only file system").count() + said.matches("ermission denied").count(),
@@ -162,7 +162,7 @@ async fn temporary_files_are_private_and_bounded() {
         "{said}"
     );
     assert_eq!(
-        text(&run(&sandbox, shell("ls /tmp /dev/shm")).await.stdout.head),
-        "/dev/shm:\n\n/tmp:\n"
+        text(&run(&sandbox, shell("ls /tmp /dev/shm/")).await.stdout.head),
+        "/dev/shm/:\n\n/tmp:\n"
     );
 }

@@ -3,8 +3,10 @@
 //! Assembled here rather than by a library, because one program must answer in three ways (kill,
 //! ENOSYS, EPERM) and must catch the x32 numbers, which a comparison with each number misses.
 
+use std::collections::BTreeMap;
+
 use libc::{
-    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
+    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
     BPF_RET, BPF_W,
 };
 
@@ -175,15 +177,12 @@ fn when(program: &mut Vec<Instruction>, comparison: u32, operand: u32, then: u32
     program.push(answer(then));
 }
 
-/// For one system call: runs `body`, which ends with an answer.
-fn for_call(program: &mut Vec<Instruction>, number: libc::c_long, body: Vec<Instruction>) {
-    program.push(unless(BPF_JEQ, number as u32, body.len() as u8));
-    program.extend(body);
-}
-
 /// The whole program.
 ///
 /// `watched`: no control group counts memory, so what the watch cannot see is denied too.
+///
+/// A tree over the numbers, not a list: the kernel runs a new program once for every number to
+/// learn which are always allowed, and with a list that is most of the cost of a cold start.
 pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     let mut program = vec![load(ARCHITECTURE_OFFSET)];
     program.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, ARCHITECTURE));
@@ -191,26 +190,31 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     program.push(load(NUMBER));
     // x32 on x86-64; no number is that large elsewhere.
     when(&mut program, BPF_JGE, 0x4000_0000, NO_CALL);
-    for number in ABSENT {
-        when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
-    }
-    if watched {
-        when(&mut program, BPF_JEQ, libc::SYS_memfd_create as u32, NO_CALL);
-    }
+    program.extend(tree(&ranges(&rules(watched))));
+    program
+}
+
+/// What is done for each number that is not simply allowed.
+fn rules(watched: bool) -> BTreeMap<u32, Vec<Instruction>> {
+    let mut rules = BTreeMap::new();
     for number in DENIED.iter().chain(DENIED_HERE) {
-        when(&mut program, BPF_JEQ, *number as u32, NOT_PERMITTED);
+        rules.insert(*number as u32, vec![answer(NOT_PERMITTED)]);
+    }
+    let unseen: &[libc::c_long] = if watched { &[libc::SYS_memfd_create] } else { &[] };
+    for number in ABSENT.iter().chain(unseen) {
+        rules.insert(*number as u32, vec![answer(NO_CALL)]);
     }
 
     let mut clone = vec![load(argument(0))];
     when(&mut clone, BPF_JSET, NAMESPACE_FLAGS, NOT_PERMITTED);
     clone.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_clone, clone);
+    rules.insert(libc::SYS_clone as u32, clone);
 
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let mut socket = vec![load(argument(0))];
         when(&mut socket, BPF_JEQ, AF_UNIX as u32, ALLOW);
         socket.push(answer(NO_FAMILY));
-        for_call(&mut program, call, socket);
+        rules.insert(call as u32, socket);
     }
 
     let mut control = vec![load(argument(1))];
@@ -220,12 +224,12 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     control.push(((BPF_ALU | BPF_AND | BPF_K) as u16, 0, 0, 0xFF00));
     when(&mut control, BPF_JEQ, KVM, NOT_PERMITTED);
     control.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_ioctl, control);
+    rules.insert(libc::SYS_ioctl as u32, control);
 
     let mut process_control = vec![load(argument(0))];
     when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
     process_control.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_prctl, process_control);
+    rules.insert(libc::SYS_prctl as u32, process_control);
 
     // Nothing that the program makes carries its owner's rights to whoever executes it: in a
     // workspace that owner is a user of the host.
@@ -233,9 +237,8 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
         let mut mode = vec![load(argument(*position))];
         when(&mut mode, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
         mode.push(answer(ALLOW));
-        for_call(&mut program, *call, mode);
+        rules.insert(*call as u32, mode);
     }
-
     for (call, flags) in OPEN {
         let mut open = vec![load(argument(*flags))];
         // Without one of these flags the mode means nothing and may be anything.
@@ -244,9 +247,43 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
         open.push(load(argument(*flags + 1)));
         when(&mut open, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
         open.push(answer(ALLOW));
-        for_call(&mut program, *call, open);
+        rules.insert(*call as u32, open);
     }
-
-    program.push(answer(ALLOW));
-    program
+    rules
 }
+
+/// Every number from zero up, as ranges that are treated alike: where each begins, what is done.
+fn ranges(rules: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instruction>)> {
+    let mut ranges: Vec<(u32, Vec<Instruction>)> = vec![(0, vec![answer(ALLOW)])];
+    let mut push = |start: u32, body: Vec<Instruction>| match ranges.last_mut() {
+        Some((_, last)) if *last == body => {}
+        Some((begin, last)) if *begin == start => *last = body,
+        _ => ranges.push((start, body)),
+    };
+    for (number, body) in rules {
+        push(*number, body.clone());
+        if !rules.contains_key(&(number + 1)) {
+            push(number + 1, vec![answer(ALLOW)]);
+        }
+    }
+    ranges
+}
+
+/// Finds the range of the loaded number by halving.
+fn tree(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
+    let [(_, body)] = ranges else {
+        let (low, high) = ranges.split_at(ranges.len() / 2);
+        let Some((boundary, _)) = high.first() else { return vec![answer(NOT_PERMITTED)] };
+        let (boundary, low, high) = (*boundary, tree(low), tree(high));
+        // A conditional jump reaches 255 instructions only, this one as far as is needed.
+        let over_low = ((BPF_JMP | BPF_JA) as u16, 0, 0, low.len() as u32);
+        let mut both = vec![unless(BPF_JGE, boundary, 1), over_low];
+        both.extend(low);
+        both.extend(high);
+        return both;
+    };
+    body.clone()
+}
+
+#[cfg(test)]
+mod tests;
