@@ -176,7 +176,7 @@ print(open('/tmp/mine').read(), len([p for p in os.listdir('/proc') if p.isdigit
 #[tokio::test]
 async fn bounds_that_make_no_sense_are_refused() {
     let ground = Ground::new().await;
-    let null = || Box::new(|_: &[u8]| {}) as Box<dyn FnMut(&[u8]) + Send>;
+    let null = || Box::new(|_: &[u8]| {}) as script::Sink;
     let job = |concurrency, code: String| script::Job {
         code,
         workspace: open(ground.workspace.path()),
