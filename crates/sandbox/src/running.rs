@@ -110,6 +110,7 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         handle,
         names: compiled.names,
         group: compiled.group,
+        process: None,
         wall: (!skips(compiled.plan.left_out, Skip::Wall)).then_some(wall),
         started: Some(started),
         outputs,
@@ -134,10 +135,9 @@ struct Story {
     exited: Option<i32>,
     overused: Option<Overuse>,
     timed_out: bool,
-    /// Highest memory as the cell's own watch saw it.
+    /// CPU time and highest memory as the cell's init saw them.
+    cpu: Duration,
     peak: u64,
-    /// The cell's own status, CPU time and highest memory.
-    over: Option<(i32, Duration, u64)>,
 }
 
 struct Run {
@@ -145,6 +145,8 @@ struct Run {
     handle: Arc<Handle>,
     names: Names,
     group: Option<cgroup::Group>,
+    /// The cell's first process.
+    process: Option<AsyncFd<OwnedFd>>,
     wall: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
     outputs: [Option<JoinHandle<Captured>>; 2],
@@ -162,9 +164,9 @@ impl Run {
             let wall = sleep_until(deadline.filter(|_| !self.story.timed_out));
             tokio::select! {
                 news = keeper::receive::<Report>(&self.report) => match news {
-                    Ok(Some((Report::Over { status, cpu_microseconds, peak_kilobytes }, _))) => {
-                        let cpu = Duration::from_micros(cpu_microseconds);
-                        self.story.over = Some((status, cpu, peak_kilobytes * 1024));
+                    Ok(Some((Report::Over { cpu_microseconds, peak_kilobytes }, _))) => {
+                        self.story.cpu = self.story.cpu.max(Duration::from_micros(cpu_microseconds));
+                        self.story.peak = self.story.peak.max(peak_kilobytes * 1024);
                         break;
                     }
                     Ok(Some((news, fds))) => {
@@ -177,6 +179,8 @@ impl Run {
                     // The keeper is gone, and with it the cell.
                     Ok(None) | Err(_) => break,
                 },
+                // With its first process the whole cell is gone. The keeper says so too, but later.
+                () = ended(self.process.as_ref()), if self.story.exited.is_some() => break,
                 () = wall => {
                     self.story.timed_out = true;
                     self.kill();
@@ -203,9 +207,7 @@ impl Run {
         }
         let [stdout, stderr] = captured;
         let verdict = self.group.as_mut().map(cgroup::Group::verdict).unwrap_or_default();
-        let (cpu, largest_process) =
-            self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
-        let peak_memory = verdict.peak_memory.unwrap_or(largest_process.max(self.story.peak));
+        let (cpu, peak_memory) = (self.story.cpu, verdict.peak_memory.unwrap_or(self.story.peak));
         let ended = Ended {
             ending: ending(&self.story, self.handle.is_cancelled(), verdict),
             stdout,
@@ -219,6 +221,7 @@ impl Run {
         match news {
             Report::Made => {
                 if let Some(process) = fds.into_iter().next() {
+                    self.process = process.try_clone().and_then(sys::watch).ok();
                     let _ = self.handle.process.set(process);
                 }
                 if self.handle.is_cancelled() {
@@ -234,8 +237,9 @@ impl Run {
                 self.say_started(Err(Error::Unavailable { what, hint: crate::level::hint() }))
             }
             Report::Started => self.say_started(Ok(())),
-            Report::Exited { status, peak } => {
+            Report::Exited { status, cpu_microseconds, peak } => {
                 self.story.exited = Some(status);
+                self.story.cpu = Duration::from_micros(cpu_microseconds);
                 self.story.peak = peak;
             }
             Report::Overused(overuse) => self.story.overused = Some(overuse),
@@ -254,6 +258,16 @@ impl Run {
         if let Some(started) = self.started.take() {
             let _ = started.send(said);
         }
+    }
+}
+
+/// Waits for the end of a process.
+async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
+    match process {
+        Some(process) => {
+            let _ = process.readable().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -350,6 +350,14 @@ pub(crate) struct Reaped {
     pub(crate) usage: libc::rusage,
 }
 
+impl Reaped {
+    /// CPU time of the child and of all that it waited for.
+    pub(crate) fn cpu_microseconds(&self) -> u64 {
+        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        micro(self.usage.ru_utime) + micro(self.usage.ru_stime)
+    }
+}
+
 /// Waits for a child (-1: any); `None` when none has ended and `flags` has `WNOHANG`.
 pub(crate) fn reap(pid: i32, flags: i32) -> Result<Option<Reaped>> {
     let mut status = 0;
