@@ -25,6 +25,8 @@ __all__ = ["call", "call_many", "call_raw", "progress", "ToolError"]
 _REQUESTS = 3
 _REPLIES = 4
 _BATCH = 50
+_PIECE = 1 << 16
+_LARGE_PIECE = 1 << 18
 
 
 class ToolError(Exception):
@@ -256,6 +258,7 @@ class _Channel:
 
     slots = {}  # id → None while awaited, then the reply's line
     partial = []  # pieces of a line that is not complete yet
+    size = _PIECE  # of the next read
     reading = False
     waiting = 0  # threads that wait for another one to read
     closed = None  # why nothing can be called any more
@@ -335,13 +338,14 @@ def _read():
     if channel.closed:
         raise _closed()
     try:
-        data = os.read(_REPLIES, 65536)
+        data = os.read(_REPLIES, channel.size)
     except OSError as error:
         _note_closed(error)
         data = b""
     if not data:
         _note_closed()
         raise _closed()
+    channel.size = _LARGE_PIECE if len(data) >= _PIECE else _PIECE
     lines = data.split(b"\n")
     rest = lines.pop()
     if lines and channel.partial:
