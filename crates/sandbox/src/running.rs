@@ -118,7 +118,7 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         story: Story::default(),
     };
     tokio::spawn(async move {
-        let (ended, group) = run.to_the_end().await;
+        let (ended, group) = run.follow_to_the_end().await;
         let _ = answer.send(Some(ended));
         drop(group);
     });
@@ -156,7 +156,7 @@ struct Run {
 
 impl Run {
     /// Answers the group too: it is put away when the answer is out.
-    async fn to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
+    async fn follow_to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
         let began = Instant::now();
         let mut deadline = None;
         let mut patience: Option<tokio::time::Instant> = None;

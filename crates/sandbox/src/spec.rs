@@ -99,11 +99,14 @@ pub enum Output {
     /// Handed on in pieces as they come; must not block. Given no more than `limit` bytes.
     Sink {
         /// Called with each piece.
-        sink: Box<dyn FnMut(&[u8]) + Send>,
+        sink: Sink,
         /// Bytes after which the rest is only counted.
         limit: u64,
     },
 }
+
+/// Takes the pieces of an output stream.
+pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
 impl std::fmt::Debug for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

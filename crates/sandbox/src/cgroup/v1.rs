@@ -37,6 +37,8 @@ pub(crate) struct Set {
     /// Counts before this run.
     killed_before: u64,
     refused_before: u64,
+    /// Whether they are those after the last run.
+    judged: bool,
 }
 
 impl Hierarchies {
@@ -85,6 +87,7 @@ impl Hierarchies {
             Some(set) => set,
             None => self.make()?,
         };
+        set.judged = false;
         set.bound = Controller::ALL
             .into_iter()
             .filter(|controller| !without.contains(controller))
@@ -107,17 +110,28 @@ impl Hierarchies {
             groups.push((*controller, group));
         }
         let bound = Vec::new();
-        Ok(Set { groups, files, bound, applied: None, killed_before: 0, refused_before: 0 })
+        Ok(Set {
+            groups,
+            files,
+            bound,
+            applied: None,
+            killed_before: 0,
+            refused_before: 0,
+            judged: true,
+        })
     }
 
     /// Takes a set back after its run. One that still holds a process is not used again.
-    pub(super) fn give_back(&self, set: Set) {
+    pub(super) fn give_back(&self, mut set: Set) {
         let is_empty = set.groups.iter().all(|(_, group)| {
             std::fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
         });
         if !is_empty {
             set.groups.iter().for_each(|(_, group)| names::remove_tree(group));
             return;
+        }
+        if !set.judged {
+            set.judge(&mut Verdict::default());
         }
         if let Some(memory) = set.directory(Controller::Memory) {
             // What the last run left in the page cache must not count against the next.
@@ -214,6 +228,7 @@ impl Set {
         let (killed, refused) = (self.killed(), self.refused());
         verdict.memory_met |= killed > self.killed_before;
         verdict.processes_met |= refused > self.refused_before;
+        self.judged = true;
         (self.killed_before, self.refused_before) = (killed, refused);
         if let Some(memory) = self.directory(Controller::Memory) {
             verdict.peak_memory = read_number(memory, "memory.max_usage_in_bytes");

@@ -82,6 +82,8 @@ const KEPT_NETWORKS: usize = 64;
 struct Live {
     slot: u32,
     report: OwnedFd,
+    /// The server does not listen any more; it was killed for that.
+    forsaken: bool,
     /// Given back when the cell is gone: nothing in it can have outlived the processes.
     network: Option<OwnedFd>,
 }
@@ -89,16 +91,18 @@ struct Live {
 /// Serves until the server is gone.
 pub(crate) fn serve(socket: &OwnedFd, mut context: Context) {
     let Ok(children) = sys::child_events() else { return };
+    // Each cell that lives holds a few, and those of a plan are put above all that it names.
+    sys::raise_descriptor_limit();
     let mut live: HashMap<i32, Live> = HashMap::new();
     loop {
-        let mut events = [
-            rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN),
-            rustix::event::PollFd::new(&children, rustix::event::PollFlags::IN),
-        ];
-        if rustix::event::poll(&mut events, None).is_err() {
-            continue;
+        let Some(news) = wait(socket, &children, &live) else { continue };
+        for pid in news.forsaken {
+            sys::kill(pid, libc::SIGKILL);
+            if let Some(cell) = live.get_mut(&pid) {
+                cell.forsaken = true;
+            }
         }
-        let (asked, ended) = (!events[0].revents().is_empty(), !events[1].revents().is_empty());
+        let (asked, ended) = (news.asked, news.ended);
         if ended {
             let mut buffer = [0u8; 1024];
             let _ = rustix::io::read(&children, &mut buffer);
@@ -114,6 +118,28 @@ pub(crate) fn serve(socket: &OwnedFd, mut context: Context) {
             }
         }
     }
+}
+
+struct News {
+    asked: bool,
+    ended: bool,
+    /// Cells of which nobody hears any more, so that nobody would end them in time.
+    forsaken: Vec<i32>,
+}
+
+fn wait(socket: &OwnedFd, children: &OwnedFd, live: &HashMap<i32, Live>) -> Option<News> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut events = vec![PollFd::new(socket, PollFlags::IN), PollFd::new(children, PollFlags::IN)];
+    let cells: Vec<_> = live.iter().filter(|(_, cell)| !cell.forsaken).collect();
+    events.extend(cells.iter().map(|(_, cell)| PollFd::new(&cell.report, PollFlags::empty())));
+    poll(&mut events, None).ok()?;
+    let happened: Vec<_> = events.iter().map(|event| !event.revents().is_empty()).collect();
+    let forsaken = cells.iter().zip(&happened[2..]).filter(|(_, hung_up)| **hung_up);
+    Some(News {
+        asked: happened[0],
+        ended: happened[1],
+        forsaken: forsaken.map(|((pid, _), _)| **pid).collect(),
+    })
 }
 
 fn reap_cells(live: &mut HashMap<i32, Live>, context: &mut Context) {
@@ -140,7 +166,7 @@ fn start(plan: Plan, mut fds: Vec<OwnedFd>, context: &mut Context, live: &mut Ha
     };
     match make(&plan, &fds, &report, slot, network.as_ref(), context) {
         Ok(pid) => {
-            live.insert(pid, Live { slot, report, network });
+            live.insert(pid, Live { slot, report, forsaken: false, network });
         }
         Err(failure) => {
             context.identities.give_back(slot);

@@ -144,14 +144,14 @@ impl Scaffold {
             if found.is_symlink() {
                 let target = std::fs::read_link(&host).map_err(|_| Errno(libc::EIO))?;
                 let target = std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str());
-                sys::make_link(&*sys::c_string(target)?, root, &place)?;
+                sys::make_link(&sys::c_string(target)?, root, &place)?;
             } else {
                 sys::make_directory(root, &place, 0o755)?;
                 self.bind(root, name, sys::NO_DEVICES)?;
             }
         }
         for name in ["etc", "proc", "dev", "run", "var"] {
-            sys::make_directory(root, &*sys::c_string(name.as_bytes())?, 0o755)?;
+            sys::make_directory(root, &sys::c_string(name.as_bytes())?, 0o755)?;
         }
         sys::make_directory(root, c"tmp", 0o1777)?;
         sys::make_link(c"/tmp", root, c"var/tmp")?;
@@ -190,7 +190,7 @@ impl Scaffold {
         }
         for (name, target) in view::DEVICE_LINKS {
             let place = sys::c_string(format!("dev/{name}").as_bytes())?;
-            sys::make_link(&*sys::c_string(target.as_bytes())?, root, &place)?;
+            sys::make_link(&sys::c_string(target.as_bytes())?, root, &place)?;
         }
         Ok(())
     }
@@ -201,7 +201,7 @@ fn write_new(root: BorrowedFd<'_>, name: &str, content: &[u8]) -> Result<(), Err
         make_place(root, &Place { path: format!("/{parent}").into_bytes(), directory: true })?;
     }
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let file = sys::open(root, &*sys::c_string(name.as_bytes())?, flags, 0)?;
+    let file = sys::open(root, &sys::c_string(name.as_bytes())?, flags, 0)?;
     rustix::fs::fchmod(&file, rustix::fs::Mode::from_raw_mode(0o644))
         .map_err(|error| Errno(error.raw_os_error()))?;
     let mut rest = content;

@@ -170,7 +170,8 @@ impl Compiled {
         self.group = Some(group);
         let memory = cgroups.has(Controller::Memory);
         let processes = cgroups.has(Controller::Processes);
-        if !(memory && processes) && !skips(left_out, Skip::Watch) {
+        let bounded = memory && processes;
+        if !bounded && !skips(left_out, Skip::Watch) {
             self.plan.watch = Some(Watch {
                 memory: if memory { u64::MAX } else { self.limits.memory },
                 processes: if processes { u32::MAX } else { self.limits.processes },
@@ -228,8 +229,8 @@ fn check_limits(limits: &Limits) -> Result<Limits, Error> {
         return Err(bad("limit cpu_percent is 0; give at least 1, or none"));
     }
     let mut limits = limits.clone();
-    // What the kernel allows an ordinary process; more would fail when the cell is made.
-    limits.open_files = limits.open_files.min(1 << 20);
+    // What this process may hand on; more would not be had.
+    limits.open_files = limits.open_files.min(crate::sys::descriptor_limit());
     Ok(limits)
 }
 
