@@ -256,7 +256,7 @@ def _parse(line):
 class _Channel:
     """What the threads share; under `lock`, except for `torn`, which is under `writing`."""
 
-    slots = {}  # id → None while awaited, then the reply's line
+    slots = {}  # id → the thread that awaits it, then the reply's line
     partial = []  # pieces of a line that is not complete yet
     size = _PIECE  # of the next read
     reading = False
@@ -272,14 +272,18 @@ def _exchange_one(tool, request):
     """`_exchange` for one request, which is where the time of a single call goes."""
     number, line = request
     slots = _Channel.slots
-    slots[number] = None
+    slots[number] = threading.get_ident()
     try:
         _send(line)
-        while slots[number] is None:
+        while type(slots[number]) is int:
             _await_reply(number)
         return _parse(slots[number])
     except ToolError as error:
         error.tool = tool
+        raise
+    except BaseException:
+        # A signal handler has raised. The reply, if one still comes, is nobody's.
+        _give_up([number])
         raise
     finally:
         slots.pop(number, None)
@@ -287,28 +291,45 @@ def _exchange_one(tool, request):
 
 def _exchange(tool, requests):
     """Sends all requests and returns their replies in the same order."""
+    numbers = [number for number, _ in requests]
     slots = _Channel.slots
-    for number, _ in requests:
-        slots[number] = None
+    slots.update(dict.fromkeys(numbers, threading.get_ident()))
     try:
         _send(b"".join([line for _, line in requests]))
-        for number, _ in requests:
-            while slots[number] is None:
+        for number in numbers:
+            while type(slots[number]) is int:
                 _await_reply(number)
-        return [_parse(slots[number]) for number, _ in requests]
+        return [_parse(slots[number]) for number in numbers]
     except ToolError as error:
         error.tool = tool
         raise
+    except BaseException:
+        _give_up(numbers)
+        raise
     finally:
-        # A reply that comes after a signal handler has raised is nobody's.
-        for number, _ in requests:
+        for number in numbers:
             slots.pop(number, None)
+
+
+def _give_up(numbers):
+    """Says that nobody waits for these calls any more."""
+    left = [number for number in numbers if type(_Channel.slots.get(number)) is int]
+    try:
+        if left:
+            _send(f'{{"give_up":{_encode(left)}}}\n'.encode())
+    except ToolError:
+        pass
+
+
+def _give_up_of(thread):
+    """Says so of what a thread waits for, which then ends with an error."""
+    _give_up([number for number, slot in list(_Channel.slots.items()) if slot == thread])
 
 
 def _await_reply(number):
     channel = _Channel
     with channel.lock:
-        if channel.slots[number] is not None:
+        if type(channel.slots[number]) is not int:
             return
         if channel.reading:
             channel.waiting += 1

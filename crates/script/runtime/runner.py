@@ -17,11 +17,14 @@ def _start():
     import agent_tools
     import script_syntax
 
+    code = agent_tools._open()["code"]
+    if script_syntax.awaits(code):
+        import script_awaits
+
+        script_awaits.prepare(code)
     # The script can import what is in its workspace, but nothing there hides what is installed.
     sys.path.remove(_RUNTIME)
     sys.path.append(os.getcwd())
-    del sys.modules["script_syntax"]
-    received = agent_tools._open()
     # A line is out when it is printed: what a script said before it crashed or ran out of time
     # is what its author needs.
     for stream in (sys.stdout, sys.stderr):
@@ -32,7 +35,7 @@ def _start():
         faulthandler.enable()
     except (ImportError, OSError, ValueError):
         pass
-    return agent_tools, script_syntax, received["code"]
+    return agent_tools, script_syntax, code
 
 
 def _run(syntax, code):
@@ -49,7 +52,6 @@ def _run(syntax, code):
         compiled = syntax.compile_script(code)
     except SyntaxError as error:
         raise error.with_traceback(None) from None
-    syntax.prepare(code)
     if compiled.co_flags & 0x80:  # a coroutine: it awaits at the top level
         import asyncio
         import types

@@ -25,6 +25,7 @@ pub(crate) const PYTHON: Language = Language {
     files: &[
         ("agent_tools.py", include_str!("../runtime/agent_tools.py")),
         ("script_syntax.py", include_str!("../runtime/script_syntax.py")),
+        ("script_awaits.py", include_str!("../runtime/script_awaits.py")),
         ("runner.py", include_str!("../runtime/runner.py")),
         ("check.py", include_str!("../runtime/check.py")),
     ],

@@ -10,6 +10,9 @@ const DEEPEST: usize = 100;
 /// Tool names are at most 128 characters, and come with a server's name.
 const LONGEST_NAME: usize = 300;
 
+/// Calls given up at once: more than a batch of `call_many`.
+const MOST_GIVEN_UP: usize = 64;
+
 /// A line from a script, understood.
 #[derive(Debug)]
 pub(super) enum Message {
@@ -22,6 +25,8 @@ pub(super) enum Message {
         /// What is wrong.
         error: ToolError,
     },
+    /// It no longer waits for the replies to these calls.
+    GiveUp(Vec<u64>),
     /// It says how far it is.
     Progress(ProgressReport),
     /// It says how it ends.
@@ -69,6 +74,7 @@ struct Line<'a> {
     tool: Option<String>,
     #[serde(borrow)]
     args: Option<&'a RawValue>,
+    give_up: Option<Vec<u64>>,
     progress: Option<ProgressReport>,
     end: Option<EndReport>,
 }
@@ -98,6 +104,7 @@ pub(super) fn read(line: &[u8]) -> Message {
         Line { id: Some(id), .. } => {
             wrong(id, Kind::InvalidArguments, "a request needs id, tool and args")
         }
+        Line { give_up: Some(ids), .. } if ids.len() <= MOST_GIVEN_UP => Message::GiveUp(ids),
         Line { progress: Some(progress), .. } => Message::Progress(progress),
         Line { end: Some(end), .. } => Message::End(end),
         _ => Message::Unreadable,

@@ -116,6 +116,7 @@ pub(crate) async fn serve<T>(
                     Message::Wrong { id, error } => {
                         calls.refuse(id, error, &mut outgoing.bytes);
                     }
+                    Message::GiveUp(ids) => calls.give_up(&ids, &mut outgoing.bytes),
                     Message::Progress(said) => report.script_said(said),
                     _ => {}
                 });

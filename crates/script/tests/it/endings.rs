@@ -201,3 +201,33 @@ async fn bounds_that_make_no_sense_are_refused() {
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
+
+#[tokio::test]
+async fn coroutines_that_await_calls_overlap_and_can_give_up() {
+    let ground = Ground::new().await;
+    let code = "
+import asyncio
+from agent_tools import call
+
+async def one(n):
+    return (await call('slow', {'n': n}))['n']
+
+async def main():
+    print(sum(await asyncio.gather(*[one(n) for n in range(300)])))
+    for _ in range(6):
+        try:
+            await asyncio.wait_for(call('never'), 0.1)
+        except asyncio.TimeoutError:
+            print('gave up', end=' ')
+
+asyncio.run(main())
+print(call('text'))
+";
+    let start = Instant::now();
+    let ran = ground.run(code).await;
+    assert_eq!(ran.finished.ending, Ending::Completed, "{}", ran.shown());
+    assert_eq!(ran.stdout, format!("44850\n{}hello\n", "gave up ".repeat(6)), "{}", ran.shown());
+    assert_eq!(ran.host.most_at_once.load(std::sync::atomic::Ordering::SeqCst), 4);
+    assert_eq!(ran.host.cancelled.load(std::sync::atomic::Ordering::SeqCst), 6);
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+}
