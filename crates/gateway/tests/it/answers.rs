@@ -210,6 +210,21 @@ async fn the_budget_is_for_calls_that_reach_a_tool() {
 }
 
 #[tokio::test]
+async fn refusals_without_end_do_not_fill_the_disk() {
+    let ground = Ground::new().await;
+    let code =
+        "rows = call_many('fleet__nope', [{}] * 6000, return_errors=True)\nprint(len(rows))\n";
+    let said = ground.run(code, &[]).await;
+    assert!(said.text.starts_with("ok · 0 calls, 6000 failed · "), "{}", said.text);
+    assert!(
+        said.text.contains("note: 1000 more refused calls are not in calls.jsonl"),
+        "{}",
+        said.text
+    );
+    assert_eq!(ground.lines().len(), 5000);
+}
+
+#[tokio::test]
 async fn a_tool_that_never_answers_is_given_up() {
     let scripts = Scripts { call_timeout_sec: 1, ..Scripts::default() };
     let ground = Setup { scripts, ..Setup::default() }.open().await;
