@@ -15,7 +15,6 @@ mod show;
 
 mod failure;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Parser;
@@ -31,8 +30,8 @@ struct Line {
     #[arg(long, global = true, value_name = "FILE", env = "PINFOLD_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Print the commented configuration file with every default, and do nothing else
-    #[arg(long, exclusive = true)]
+    /// Print the commented configuration file with every default; runs no command
+    #[arg(long)]
     print_default_config: bool,
 
     #[command(subcommand)]
@@ -72,8 +71,11 @@ fn run(command: Command, config: Option<&std::path::Path>) -> Result<(), failure
     runtime.block_on(command.run(config))
 }
 
+/// What goes to the log by default. How servers are is told by the commands themselves.
+const LOG: &str = "warn,gateway::sources=error";
+
 fn start_log() {
-    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -81,5 +83,4 @@ fn start_log() {
         .with_target(false)
         .without_time()
         .init();
-    let _ = std::io::stderr().flush();
 }

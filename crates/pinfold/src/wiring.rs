@@ -1,16 +1,17 @@
 //! Puts the parts together: what a command needs to call tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use gateway::config::Profile;
 use gateway::sources::upstream::{Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
+use store::Store;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -48,27 +49,27 @@ impl Open {
 
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
-pub(crate) async fn open(config: &Config, profile: &str) -> Result<Open, Failure> {
+pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
     let rules = config.profile(profile).map_err(Failure::usage)?;
     // All of them, before the first is started: a fault in the last should not cost a start.
-    let endpoints = rules
-        .servers
-        .iter()
+    let endpoints = BTreeSet::from_iter(&rules.servers)
+        .into_iter()
         .map(|name| Ok((name, config.endpoint(name)?)))
         .collect::<anyhow::Result<Vec<_>>>()
         .map_err(Failure::usage)?;
+    // What can fail without them comes before the servers are started.
+    let store = store(config).await?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
         .collect();
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
-    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     let (engine, isolation) = engine(config).await;
     let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
-    let gateway = gateway(config, sources, profiles, engine, isolation).await?;
+    let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
-    let not_ready = settled(&gateway, profile).await;
+    let not_ready = settle(&gateway, &session, &upstreams, wait).await;
     Ok(Open { gateway, session, not_ready, upstreams })
 }
 
@@ -82,17 +83,23 @@ fn private_directory(path: &Path) -> anyhow::Result<()> {
 /// A gateway that knows the store and starts nothing.
 pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Failure> {
     let nothing = "not started for this command".to_owned();
-    gateway(config, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+    let store = store(config).await?;
+    gateway(config, store, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+}
+
+async fn store(config: &Config) -> Result<Store, Failure> {
+    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
+    Store::open(&config.database).await.map_err(Failure::usage)
 }
 
 async fn gateway(
     config: &Config,
+    store: Store,
     sources: Vec<Arc<dyn Source>>,
     profiles: BTreeMap<String, Profile>,
     engine: Result<script::Engine, String>,
     isolation: String,
 ) -> Result<Arc<Gateway>, Failure> {
-    let store = store::Store::open(&config.database).await.map_err(Failure::usage)?;
     Gateway::open(Parts {
         store,
         engine,
@@ -121,20 +128,75 @@ async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
     (engine.await.map_err(|error: script::Error| error.to_string()), isolation)
 }
 
-async fn settled(gateway: &Gateway, profile: &str) -> Vec<(String, State)> {
-    let waiting = gateway.settle(profile, QUIET).await;
-    let starting: Vec<&str> = waiting
-        .iter()
-        .filter(|(_, state)| *state == State::Starting)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    if starting.is_empty() {
-        return waiting;
+/// Waits until what `wait` asks for is there or cannot be, at most [`PATIENCE`].
+async fn settle(
+    gateway: &Gateway,
+    session: &Session,
+    upstreams: &[Arc<Upstream>],
+    wait: Wait<'_>,
+) -> Vec<(String, State)> {
+    let mut changes: Vec<_> = upstreams.iter().map(|upstream| upstream.changes()).collect();
+    let starting = |needed: bool| -> Vec<&str> {
+        let starting = upstreams.iter().filter(|one| one.snapshot().state == State::Starting);
+        starting.map(|one| one.name()).filter(|name| !needed || wait.needs(name)).collect()
+    };
+    let begun = Instant::now();
+    let mut explained = false;
+    loop {
+        // Without any tool there are no scripts, so the first server to come is needed too.
+        let waiting = match starting(true) {
+            needed if !needed.is_empty() => needed,
+            _ if gateway.without_scripts(session).is_some() => starting(false),
+            _ => Vec::new(),
+        };
+        if waiting.is_empty() || begun.elapsed() >= PATIENCE {
+            break;
+        }
+        let limit = if explained { PATIENCE } else { QUIET };
+        let left = limit.saturating_sub(begun.elapsed());
+        let any = changes.iter_mut().map(|change| Box::pin(change.changed()));
+        let changed = tokio::time::timeout(left, futures_util::future::select_all(any)).await;
+        if changed.is_err() && !explained {
+            explained = true;
+            let (names, most) = (waiting.join(", "), PATIENCE.as_secs());
+            terminal::say(&format!("waiting up to {most} s for {names} to start"));
+        }
     }
-    terminal::say(&format!(
-        "waiting up to {} s for {} to start",
-        PATIENCE.as_secs(),
-        starting.join(", ")
-    ));
-    gateway.settle(profile, PATIENCE).await
+    let all = upstreams.iter().map(|one| (one.name().to_owned(), one.snapshot().state.clone()));
+    all.filter(|(_, state)| *state != State::Ready).collect()
+}
+
+/// For which servers a command waits.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait<'a> {
+    /// For every server of the profile.
+    All,
+    /// For those whose tools stand in this script; a server that nobody needs holds nobody up.
+    Named(&'a str),
+}
+
+impl Wait<'_> {
+    fn needs(self, server: &str) -> bool {
+        match self {
+            Self::All => true,
+            // Characters that a tool's name cannot have are replaced, so such a name tells nothing.
+            Self::Named(script) => {
+                let plain = server.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+                !plain || script.contains(&format!("{server}__"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_needs_the_servers_it_names() {
+        let wait = Wait::Named("call('fleet__list_devices', {})");
+        assert!(wait.needs("fleet") && !wait.needs("tickets"));
+        assert!(wait.needs("odd name"), "its tools have another prefix, so it may be needed");
+        assert!(Wait::All.needs("tickets"));
+    }
 }

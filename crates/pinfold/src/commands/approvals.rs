@@ -9,7 +9,8 @@ use gateway::{Answer, Approval};
 
 use crate::failure::Failure;
 use crate::terminal::approve::question;
-use crate::{config, terminal, wiring};
+use crate::wiring::{self, Wait};
+use crate::{config, terminal};
 
 /// Rows of a script in the list.
 const ROWS: usize = 40;
@@ -53,13 +54,13 @@ impl Approvals {
         match self.action.unwrap_or(Action::List { json: false }) {
             Action::List { json } => {
                 let gateway = wiring::without_servers(&config).await?;
-                let open = Ok::<Vec<Approval>, anyhow::Error>(Vec::new());
+                let open = gateway.approvals().await;
                 gateway.close().await;
                 show(&open.map_err(Failure::failed)?, json)
             }
             Action::Approve { id, profile } => {
                 // With its servers: what was asked about must still be what it was.
-                let open = wiring::open(&config, &profile).await?;
+                let open = wiring::open(&config, &profile, Wait::All).await?;
                 let answered = open.gateway.answer(&id, Answer::Once, "pinfold approvals").await;
                 open.close().await;
                 let answered = answered.map_err(Failure::failed)?;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
-use crate::wiring::{self, Open};
+use crate::wiring::{self, Open, Wait};
 use crate::{config, terminal};
 
 /// Largest script; a model's has a few kilobytes.
@@ -51,13 +51,14 @@ struct Arguments<'a> {
 }
 
 impl Run {
-    pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, config: Option<&Path>) -> Result<(), Failure> {
+        self.tools.retain(|tool| !tool.is_empty());
         let code = read(&self.script).map_err(Failure::usage)?;
         let config = config::load(config).map_err(Failure::usage)?;
         let cancel = CancellationToken::new();
         watch_signals(cancel.clone()).map_err(Failure::failed)?;
         let open = tokio::select! {
-            open = wiring::open(&config, &self.profile) => open?,
+            open = wiring::open(&config, &self.profile, Wait::Named(&code)) => open?,
             () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
         };
         let ended = self.call(&open, &code, &cancel).await;
@@ -83,7 +84,7 @@ impl Run {
         let arguments = serde_json::value::to_raw_value(&arguments).map_err(Failure::failed)?;
         for _ in 0..MOST_QUESTIONS {
             match self.attempt(open, &arguments, cancel).await {
-                Outcome::Done(result) => return show(&result),
+                Outcome::Done(result) => return show(&result, open.session.workspace()),
                 Outcome::Refused(refusal) => return Err(refused(&refusal)),
                 Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
                 Outcome::NeedsApproval(approval) => self.decide(open, *approval, cancel).await?,
@@ -154,14 +155,17 @@ impl Run {
 }
 
 /// Shows the answer as the model would get it: the account on standard error, the rest on
-/// standard output.
-fn show(result: &mcp::CallResult) -> Result<(), Failure> {
+/// standard output. The records' place, which a model sees from inside, is told as seen from here.
+fn show(result: &mcp::CallResult, workspace: &Path) -> Result<(), Failure> {
     let (account, rest) = result.text.split_once('\n').unwrap_or((&result.text, ""));
     if !rest.is_empty() {
         let newline = if rest.ends_with('\n') { "" } else { "\n" };
         terminal::print_foreign(&format!("{rest}{newline}"));
     }
-    terminal::say(account);
+    let here = std::env::current_dir().unwrap_or_default();
+    let place = workspace.join(".agent");
+    let place = place.strip_prefix(&here).unwrap_or(&place);
+    terminal::say(&account.replacen(".agent", &place.display().to_string(), 1));
     if result.is_error { Err(Failure::shown()) } else { Ok(()) }
 }
 
@@ -189,17 +193,17 @@ pub(crate) fn describe(state: &State) -> String {
 fn read(script: &Path) -> anyhow::Result<String> {
     use std::io::Read;
 
-    let mut code = String::new();
+    let mut bytes = Vec::new();
     std::fs::File::open(script)
-        .and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut code))
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
         .with_context(|| format!("cannot read {}", script.display()))?;
-    if code.len() as u64 > MOST_BYTES {
+    if bytes.len() as u64 > MOST_BYTES {
         return Err(anyhow!(
             "{} is larger than 1 MB; a script is code, not data",
             script.display()
         ));
     }
-    Ok(code)
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8", script.display()))
 }
 
 /// The first Ctrl-C (or SIGTERM) ends the script and lets everything be written down; the second

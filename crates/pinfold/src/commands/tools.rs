@@ -9,7 +9,8 @@ use super::run::describe;
 use crate::failure::Failure;
 use crate::show::Shown;
 use crate::terminal::approve::word;
-use crate::{config, terminal, wiring};
+use crate::wiring::{self, Wait};
+use crate::{config, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Tools {
@@ -25,7 +26,7 @@ pub(crate) struct Tools {
 impl Tools {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         let config = config::load(config).map_err(Failure::usage)?;
-        let open = wiring::open(&config, &self.profile).await?;
+        let open = wiring::open(&config, &self.profile, Wait::All).await?;
         let tools = open.gateway.tools(&open.session);
         let without_scripts = open.gateway.without_scripts(&open.session);
         if self.json {

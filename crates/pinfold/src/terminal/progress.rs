@@ -41,6 +41,7 @@ impl Display {
     fn bar() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         bar.set_style(style(WITHOUT_TOTAL));
+        bar.set_prefix("starting");
         bar.enable_steady_tick(Duration::from_millis(120));
         Self::Bar(bar)
     }
@@ -52,6 +53,8 @@ impl Display {
     fn update(&mut self, progress: &ScriptProgress) {
         match self {
             Self::Bar(bar) => {
+                bar.set_prefix(calls(progress));
+                bar.set_message(message(progress));
                 if let Some(total) = whole(progress.total).filter(|total| *total > 0) {
                     if bar.length() != Some(total) {
                         bar.set_style(style(WITH_TOTAL));
@@ -59,8 +62,6 @@ impl Display {
                     }
                     bar.set_position(whole(progress.done).unwrap_or_default().min(total));
                 }
-                bar.set_prefix(calls(progress));
-                bar.set_message(message(progress));
             }
             Self::Plain(last) => {
                 if last.elapsed() >= PLAIN_PAUSE {
@@ -86,9 +87,13 @@ fn style(template: &str) -> ProgressStyle {
 }
 
 fn calls(progress: &ScriptProgress) -> String {
+    let calls = match progress.calls {
+        1 => "1 call".to_owned(),
+        calls => format!("{calls} calls"),
+    };
     match progress.failed {
-        0 => format!("{} calls", progress.calls),
-        failed => format!("{} calls, {failed} failed", progress.calls),
+        0 => calls,
+        failed => format!("{calls}, {failed} failed"),
     }
 }
 

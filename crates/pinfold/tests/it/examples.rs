@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::world::{Ended, World, ended, repository, scripts_run, skipped};
+use crate::world::{Ended, World, ended, repository, scripts_run, skipped, test_tools};
 
 /// Runs an example with its data in a world of its own, so that the tree stays clean.
 fn example(world: &World, case: &str, script: &str, path: Option<PathBuf>) -> Ended {
@@ -45,9 +45,7 @@ fn git_report_reads_this_repository_over_a_foreign_server() {
     if !scripts_run() {
         return;
     }
-    let tools = std::env::var_os("PINFOLD_TEST_TOOLS")
-        .map_or_else(|| repository().join("target/test-tools"), PathBuf::from);
-    let programs = tools.join("venv/bin");
+    let programs = test_tools().join("venv/bin");
     if !programs.join("mcp-server-git").exists() {
         skipped("mcp-server-git is not installed; .ci/test-tools installs it");
         return;

@@ -6,6 +6,8 @@ mod world;
 
 mod examples;
 
+mod foreign;
+
 mod running;
 
 mod permissions;

@@ -19,6 +19,8 @@ fn prints_go_to_stdout_and_the_account_to_stderr() {
         .code(0);
     assert_eq!(ended.stdout, "5\ngrüß 你好\n7140\n", "{ended:#?}");
     assert!(ended.stderr.contains("ok · 122 calls"), "{ended:#?}");
+    let place = ended.stderr.split(" · ").last().unwrap().trim();
+    assert!(world.path(place).is_file(), "the account names no file that is there: {place}");
     assert_eq!(world.calls().len(), 122);
     let folder = world.records().pop().unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("output.txt")).unwrap(), ended.stdout);
@@ -62,6 +64,24 @@ fn two_scripts_at_once_do_not_disturb_each_other() {
     finish(right).code(0).prints("{'right'}");
     assert_eq!(world.records().len(), 2);
     assert_eq!(world.calls().len(), 400);
+}
+
+#[test]
+fn a_terminal_shows_a_bar_and_a_pipe_does_not() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    let script = "from agent_tools import call, progress\n\
+         for n in range(4):\n\
+         \x20   progress(n + 1, 4, 'half \\x1b[31mway')\n    call('t__sleep', {'seconds': 0.4})\n\
+         print('done')\n";
+    world.write("s.py", script);
+    let shown = ended(world.at_terminal(&[], &["run", "s.py"])).code(0).prints("/4 · ");
+    assert!(shown.stdout.contains("half") && !shown.stdout.contains("\u{1b}[31m"), "{shown:#?}");
+    let piped = world.run(script, &[]).code(0);
+    assert_eq!(piped.stdout, "done\n", "{piped:#?}");
+    assert_eq!(piped.stderr.lines().count(), 1, "{piped:#?}");
 }
 
 #[test]

@@ -237,6 +237,12 @@ pub(crate) fn skipped(reason: &str) -> bool {
     false
 }
 
+/// Where `.ci/test-tools` put the servers that tests run against.
+pub(crate) fn test_tools() -> PathBuf {
+    std::env::var_os("PINFOLD_TEST_TOOLS")
+        .map_or_else(|| repository().join("target/test-tools"), PathBuf::from)
+}
+
 /// The top of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
