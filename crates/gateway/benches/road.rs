@@ -224,6 +224,18 @@ async fn main() {
     println!("bare pipe round trip           {bare:8.1} µs median");
     println!("call of a script               {one:8.1} µs median, {:.2} × bare", one / bare);
     println!("call_many of a script          {many:8.0} calls/s");
+    // For `xtask bench`, which gathers these lines.
+    let figure = json!({
+        "what": "one `call` from a script through schema, policy and record to an in-process tool and back: median, against a bare pipe round trip between the same two processes",
+        "value": one / bare, "unit": "×", "bound": 4.0, "aim": 2.0, "better": "lower",
+        "detail": format!("{one:.1} µs against {bare:.1} µs"),
+    });
+    println!("figure: {figure}");
+    let figure = json!({
+        "what": "`call_many` to the same tool",
+        "value": many, "unit": "calls/s", "bound": 10_000.0, "aim": 20_000.0, "better": "higher",
+    });
+    println!("figure: {figure}");
     println!("call of a script that writes   {:8.1} µs median", figures("write ")[0]);
     let read = direct(&gateway, &session, "fleet__get", 2000).await;
     println!("direct call                    {:8.1} µs median", read.as_secs_f64() * 1e6);

@@ -1,2 +1,86 @@
-//! stub
-fn main() {}
+//! The binary: configuration, command line, wiring.
+//!
+//! It knows every part and decides nothing: what a tool may do is decided in `gateway`, what a
+//! program may see in `sandbox`.
+
+mod commands;
+
+mod config;
+
+mod wiring;
+
+mod terminal;
+
+mod show;
+
+mod failure;
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use commands::Command;
+
+/// Hands for LLM agents, without the house: tools, scripts and files behind one gate.
+#[derive(Parser)]
+#[command(name = "pinfold", version, arg_required_else_help = true)]
+struct Line {
+    /// The configuration to use
+    #[arg(long, global = true, value_name = "FILE", env = "PINFOLD_CONFIG")]
+    config: Option<PathBuf>,
+
+    /// Print the commented configuration file with every default; runs no command
+    #[arg(long)]
+    print_default_config: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+fn main() {
+    let line = Line::parse();
+    if line.print_default_config {
+        terminal::print(config::DEFAULT);
+        return;
+    }
+    let Some(command) = line.command else {
+        terminal::say("error: give a command; `pinfold help` lists them");
+        std::process::exit(2);
+    };
+    start_log();
+    let code = match run(command, line.config.as_deref()) {
+        Ok(()) => 0,
+        Err(failure) => {
+            let message = failure.to_string();
+            if !message.is_empty() {
+                terminal::say(&format!("error: {message}"));
+            }
+            i32::from(failure.code)
+        }
+    };
+    // Not a return: a thread may still wait for a key that nobody will press.
+    std::process::exit(code);
+}
+
+fn run(command: Command, config: Option<&std::path::Path>) -> Result<(), failure::Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(failure::Failure::failed)?;
+    runtime.block_on(command.run(config))
+}
+
+/// What goes to the log by default. How servers are is told by the commands themselves.
+const LOG: &str = "warn,gateway::sources=error";
+
+fn start_log() {
+    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+        .with_target(false)
+        .without_time()
+        .init();
+}

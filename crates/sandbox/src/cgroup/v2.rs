@@ -33,22 +33,30 @@ impl Hierarchy {
             return Err("not needed".to_owned());
         }
         // The own group first, then those above it that this user may divide (root, or a user whose
-        // service manager has given them a part of the tree).
+        // service manager has given them a part of the tree). A service manager hands a group only
+        // what some unit below it asked for, so the first that offers everything is preferred to
+        // the first that offers something.
         let mut reason = String::new();
-        let candidates = place.own.ancestors().take_while(|at| at.starts_with(&place.mount));
-        for candidate in candidates {
-            match Self::open_at(candidate, wanted) {
-                Ok(found) => return Ok(found),
-                Err(error) if reason.is_empty() => {
-                    reason = format!("v2, {} cannot be used: {error}", candidate.display());
+        for at_least in [wanted.len(), 1] {
+            let candidates = place.own.ancestors().take_while(|at| at.starts_with(&place.mount));
+            for candidate in candidates {
+                match Self::open_at(candidate, wanted, at_least) {
+                    Ok(found) => return Ok(found),
+                    Err(error) if reason.is_empty() => {
+                        reason = format!("v2, {} cannot be used: {error}", candidate.display());
+                    }
+                    Err(_) => {}
                 }
-                Err(_) => {}
             }
         }
         Err(reason)
     }
 
-    fn open_at(at: &Path, wanted: &[Controller]) -> Result<(Self, Vec<Layer>), String> {
+    fn open_at(
+        at: &Path,
+        wanted: &[Controller],
+        at_least: usize,
+    ) -> Result<(Self, Vec<Layer>), String> {
         let listed = |file: &str| {
             let text = std::fs::read_to_string(at.join(file)).unwrap_or_default();
             let has = |wanted: &Controller| text.split_whitespace().any(|n| n == wanted.name());
@@ -57,6 +65,9 @@ impl Hierarchy {
         let offered = listed("cgroup.controllers");
         if offered.is_empty() {
             return Err("it offers none of the controllers".to_owned());
+        }
+        if offered.len() < at_least {
+            return Err("it does not offer all of the controllers".to_owned());
         }
         let text = |error: io::Error| error.to_string();
         let mut leaf = None;
@@ -207,7 +218,7 @@ mod tests {
     fn groups_that_offer_nothing_are_said_to() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("cgroup.controllers"), "hugetlb misc\n").unwrap();
-        let error = Hierarchy::open_at(place.path(), &Controller::ALL).unwrap_err();
+        let error = Hierarchy::open_at(place.path(), &Controller::ALL, 1).unwrap_err();
         assert!(error.contains("none of the controllers"), "{error}");
     }
 

@@ -93,7 +93,8 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
             call.failure(script::Kind::Upstream, format!("the script was not started: {reason}"))
         },
     )?;
-    let found = list(gateway, &call.session, &tools).map_err(wrong)?;
+    let found = list(gateway, &call.session, &tools)
+        .map_err(|(kind, reason)| call.failure(kind, reason))?;
     let mut planned = Vec::with_capacity(found.len());
     for (known, facts) in found {
         let standing = if !needs_approval(facts, call.session.profile.permission_mode) {
@@ -139,24 +140,28 @@ fn read(arguments: &RawValue) -> Result<Input, String> {
     Ok(input)
 }
 
-/// The listed tools, or everything that is wrong with the list.
+/// The listed tools, or everything that is wrong with the list, with the kind of its first fault:
+/// what policy refuses is not the same as a name that was mistyped.
 fn list(
     gateway: &Gateway,
     session: &Session,
     tools: &[String],
-) -> Result<Vec<(Arc<Known>, Facts)>, String> {
+) -> Result<Vec<(Arc<Known>, Facts)>, (script::Kind, String)> {
     let mode = session.profile.permission_mode;
     let table = gateway.catalog.table();
     let mut found: Vec<(Arc<Known>, Facts)> = Vec::new();
     let mut wrong = Vec::new();
+    let mut kind = None;
     for name in tools {
         let shown = json::cut(name, 200);
         let visible = table.get(name).and_then(|known| Some((known, visible(session, known)?)));
         match visible {
             Some((_, facts)) if facts.task_only => {
+                kind.get_or_insert(script::Kind::TaskOnly);
                 wrong.push(format!("{shown:?} can only be run as a task: call it directly"));
             }
             Some((_, facts)) if !facts.in_scripts(mode) => {
+                kind.get_or_insert(script::Kind::Destructive);
                 wrong.push(format!("{shown:?} is confirmed each time: call it directly"));
             }
             Some((known, facts)) => {
@@ -165,12 +170,15 @@ fn list(
                 }
             }
             None if name == NAME => {
+                kind.get_or_insert(script::Kind::UnknownTool);
                 wrong.push(format!("{shown:?} cannot be called from a script"));
             }
             None if mode == PermissionMode::ReadOnly && table.get(name).is_some() => {
+                kind.get_or_insert(script::Kind::UnknownTool);
                 wrong.push(format!("{shown:?} is not offered: the profile is read-only"));
             }
             None => {
+                kind.get_or_insert(script::Kind::UnknownTool);
                 let offered = gateway.tools(session);
                 let usable = offered.iter().filter(|tool| tool.in_scripts);
                 let meant = names::similar(name, usable.map(|tool| tool.name.as_str()));
@@ -187,7 +195,8 @@ fn list(
     if more > 0 {
         wrong.push(format!("and {more} more"));
     }
-    Err(format!("`tools` cannot be used as it is: {}", wrong.join("; ")))
+    let kind = kind.unwrap_or(script::Kind::InvalidArguments);
+    Err((kind, format!("`tools` cannot be used as it is: {}", wrong.join("; "))))
 }
 
 fn needs_approval(facts: Facts, mode: PermissionMode) -> bool {

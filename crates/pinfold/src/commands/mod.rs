@@ -1,0 +1,33 @@
+//! One file per verb: its arguments, its help, what it does.
+
+mod approvals;
+mod doctor;
+mod run;
+mod tools;
+
+use std::path::Path;
+
+use crate::failure::Failure;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Run a script that calls tools
+    Run(run::Run),
+    /// List every tool with its source, effect and approval rule
+    Tools(tools::Tools),
+    /// Answer questions about calls that wait for a person
+    Approvals(approvals::Approvals),
+    /// Say what this host can isolate, and try it
+    Doctor(doctor::Doctor),
+}
+
+impl Command {
+    pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+        match self {
+            Self::Run(command) => command.run(config).await,
+            Self::Tools(command) => command.run(config).await,
+            Self::Approvals(command) => command.run(config).await,
+            Self::Doctor(command) => command.run(config).await,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `pinfold run`: a script calls tools; what it prints goes to standard output.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use gateway::sources::State;
+use gateway::{Answer, Approval, Failure as Refusal, Origin, Outcome, Request};
+use script::Kind;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+use crate::wiring::{self, Open, Wait};
+use crate::{config, terminal};
+
+/// Largest script; a model's has a few kilobytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How often the same call may come back with a new question before something is wrong.
+const MOST_QUESTIONS: usize = 4;
+
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    /// The script, Python that uses `agent_tools`
+    #[arg(value_name = "SCRIPT.py")]
+    script: PathBuf,
+
+    /// Tools that change something and that the script may call
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    tools: Vec<String>,
+
+    /// Allow what a person could allow, without asking
+    #[arg(long)]
+    yes: bool,
+
+    /// The profile that says which servers and rules apply
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    profile: String,
+}
+
+/// The arguments of the tool `run_script`.
+#[derive(Serialize)]
+struct Arguments<'a> {
+    code: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    tools: &'a [String],
+    description: String,
+}
+
+impl Run {
+    pub(crate) async fn run(mut self, config: Option<&Path>) -> Result<(), Failure> {
+        self.tools.retain(|tool| !tool.is_empty());
+        let code = read(&self.script).map_err(Failure::usage)?;
+        let config = config::load(config).map_err(Failure::usage)?;
+        let cancel = CancellationToken::new();
+        watch_signals(cancel.clone()).map_err(Failure::failed)?;
+        let open = tokio::select! {
+            open = wiring::open(&config, &self.profile, Wait::Named(&code)) => open?,
+            () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
+        };
+        let ended = self.call(&open, &code, &cancel).await;
+        open.close().await;
+        ended
+    }
+
+    async fn call(
+        &self,
+        open: &Open,
+        code: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
+        for (name, state) in &open.not_ready {
+            terminal::say(&format!("warning: server {name} {}", describe(state)));
+        }
+        if let Some(reason) = open.gateway.without_scripts(&open.session) {
+            return Err(Failure::failed(anyhow!("scripts cannot be run: {reason}")));
+        }
+        let name = self.script.file_name().unwrap_or_default().to_string_lossy();
+        let arguments =
+            Arguments { code, tools: &self.tools, description: format!("pinfold run {name}") };
+        let arguments = serde_json::value::to_raw_value(&arguments).map_err(Failure::failed)?;
+        for _ in 0..MOST_QUESTIONS {
+            match self.attempt(open, &arguments, cancel).await {
+                Outcome::Done(result) => return show(&result, open.session.workspace()),
+                Outcome::Refused(refusal) => return Err(refused(&refusal)),
+                Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
+                Outcome::NeedsApproval(approval) => self.decide(open, *approval, cancel).await?,
+            }
+        }
+        Err(Failure::refused(anyhow!(
+            "the tools change faster than they can be approved; run it again when they are stable"
+        )))
+    }
+
+    async fn attempt(
+        &self,
+        open: &Open,
+        arguments: &RawValue,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let (events, received) = mpsc::unbounded_channel();
+        let shown = tokio::spawn(terminal::progress::show(received));
+        let outcome = open
+            .gateway
+            .call(Request {
+                session: open.session.clone(),
+                tool: "run_script".to_owned(),
+                arguments: arguments.to_owned(),
+                origin: Origin::Cli,
+                progress: Some(events),
+                cancel: cancel.clone(),
+            })
+            .await;
+        // The bar has to be gone before anything else is printed.
+        let _ = shown.await;
+        outcome
+    }
+
+    /// Gets the question answered, by `--yes` or by the person at the terminal.
+    async fn decide(
+        &self,
+        open: &Open,
+        approval: Approval,
+        cancel: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let id = approval.id.clone();
+        let (answer, by) = if self.yes {
+            (Answer::Once, "command line, --yes")
+        } else if terminal::has_person() {
+            let tools = open.gateway.tools(&open.session);
+            let answer = tokio::select! {
+                answer = terminal::approve::ask(approval, tools) => answer,
+                () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
+            };
+            (answer.unwrap_or(Answer::Deny { reason: "nobody answered".to_owned() }), "terminal")
+        } else {
+            let asked: Vec<&str> = approval
+                .listed
+                .iter()
+                .filter(|tool| tool.asked)
+                .map(|tool| tool.name.as_str())
+                .collect();
+            return Err(Failure::refused(anyhow!(
+                "the script needs an approval to use {} and there is no terminal to ask on; run \
+                 it in a terminal, give --yes, or run `pinfold approvals approve {id}` and then \
+                 this again",
+                asked.join(", ")
+            )));
+        };
+        open.gateway.answer(&id, answer, by).await.map(|_| ()).map_err(Failure::refused)
+    }
+}
+
+/// Shows the answer as the model would get it: the account on standard error, the rest on
+/// standard output. The records' place, which a model sees from inside, is told as seen from here.
+fn show(result: &mcp::CallResult, workspace: &Path) -> Result<(), Failure> {
+    let (account, rest) = result.text.split_once('\n').unwrap_or((&result.text, ""));
+    if !rest.is_empty() {
+        let newline = if rest.ends_with('\n') { "" } else { "\n" };
+        terminal::print_foreign(&format!("{rest}{newline}"));
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    let place = workspace.join(".agent");
+    let place = place.strip_prefix(&here).unwrap_or(&place);
+    terminal::say(&account.replacen(".agent", &place.display().to_string(), 1));
+    if result.is_error { Err(Failure::shown()) } else { Ok(()) }
+}
+
+fn refused(refusal: &Refusal) -> Failure {
+    let error = anyhow!(refusal.message.clone());
+    match refusal.kind {
+        Kind::Denied | Kind::NotListed | Kind::Destructive | Kind::TaskOnly => {
+            Failure::refused(error)
+        }
+        _ => Failure::failed(error),
+    }
+}
+
+/// A state as the rest of a sentence about a server.
+pub(crate) fn describe(state: &State) -> String {
+    match state {
+        State::Starting => "is still starting".to_owned(),
+        State::Ready => "is ready".to_owned(),
+        State::Down { reason } => {
+            format!("cannot be used: {}", crate::show::Shown::line(reason))
+        }
+    }
+}
+
+fn read(script: &Path) -> anyhow::Result<String> {
+    use std::io::Read;
+
+    let mut bytes = Vec::new();
+    std::fs::File::open(script)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", script.display()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(anyhow!(
+            "{} is larger than 1 MB; a script is code, not data",
+            script.display()
+        ));
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8", script.display()))
+}
+
+/// The first Ctrl-C (or SIGTERM) ends the script and lets everything be written down; the second
+/// ends this process at once.
+fn watch_signals(cancel: CancellationToken) -> anyhow::Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if first {
+                terminal::say("cancelling; once more to quit at once");
+                cancel.cancel();
+            } else {
+                std::process::exit(130);
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! `pinfold tools`: what a profile offers, and under which rules.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::run::describe;
+use crate::failure::Failure;
+use crate::show::Shown;
+use crate::terminal::approve::word;
+use crate::wiring::{self, Wait};
+use crate::{config, terminal};
+
+#[derive(clap::Args)]
+pub(crate) struct Tools {
+    /// The profile
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    profile: String,
+
+    /// Print JSON, with every tool's whole definition
+    #[arg(long)]
+    json: bool,
+}
+
+impl Tools {
+    pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
+        let config = config::load(config).map_err(Failure::usage)?;
+        let open = wiring::open(&config, &self.profile, Wait::All).await?;
+        let tools = open.gateway.tools(&open.session);
+        let without_scripts = open.gateway.without_scripts(&open.session);
+        if self.json {
+            let servers: Vec<_> = open
+                .not_ready
+                .iter()
+                .map(|(name, state)| json!({"name": name, "state": describe(state)}))
+                .collect();
+            let all = json!({
+                "tools": tools,
+                "servers_not_ready": servers,
+                "run_script_not_offered": without_scripts,
+            });
+            terminal::print(&format!("{all:#}\n"));
+        } else {
+            terminal::print(&table(&tools));
+            for (name, state) in &open.not_ready {
+                terminal::say(&format!("warning: server {name} {}", describe(state)));
+            }
+            if let Some(reason) = without_scripts {
+                terminal::say(&format!("run_script is not offered: {reason}"));
+            }
+        }
+        open.close().await;
+        Ok(())
+    }
+}
+
+fn table(tools: &[gateway::Listed]) -> String {
+    let width = |of: fn(&gateway::Listed) -> usize, least: usize| {
+        tools.iter().map(of).max().unwrap_or_default().max(least)
+    };
+    let name = width(|tool| tool.name.len(), 4);
+    let source = width(|tool| tool.source.len(), 6);
+    let mut text = String::new();
+    let mut row = |cells: [&str; 5]| {
+        let [a, b, c, d, e] = cells;
+        let line = format!("{a:<name$}  {b:<source$}  {c:<11}  {d:<8}  {e}");
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    row(["tool", "source", "effect", "approval", "in scripts"]);
+    for tool in tools {
+        let in_scripts = match (tool.in_scripts, tool.effect) {
+            (false, _) if tool.task_only => "no: only as a task",
+            (false, _) => "no",
+            (true, gateway::policy::Effect::Read) => "yes",
+            (true, _) => "if listed",
+        };
+        row([
+            &Shown::line(&tool.name).to_string(),
+            &Shown::line(&tool.source).to_string(),
+            &word(tool.effect),
+            &word(tool.approval),
+            in_scripts,
+        ]);
+    }
+    text
+}

@@ -1,0 +1,350 @@
+//! The configuration: found, trusted, read, checked.
+//!
+//! Order: `find` says which file and why it may be used, `file` what can stand in it, `overrides`
+//! what the environment changes, `import` what another client's file adds, `secrets` how values
+//! come in at the last moment, `diagnose` how a fault is told. It decides nothing about tools.
+
+pub(crate) mod find;
+
+pub(crate) mod file;
+
+mod overrides;
+
+mod import;
+
+mod secrets;
+
+mod workspaces;
+
+mod diagnose;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use gateway::config::{Backend, Profile, Server};
+use serde::Deserialize;
+
+use diagnose::{Document, did_you_mean};
+use file::File;
+use find::Chosen;
+
+/// The commented file with every default, as `pinfold --print-default-config` shows it.
+pub(crate) const DEFAULT: &str = include_str!("default.toml");
+
+/// Largest file that is read; a configuration has a few kilobytes.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// A configuration that was found, read and checked. Paths in it are absolute.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// What stands in it, overrides included, `${…}` not yet expanded.
+    pub(crate) file: File,
+    /// The address of the database, expanded.
+    pub(crate) database: String,
+    /// For messages.
+    documents: Documents,
+}
+
+struct Documents {
+    own: Document,
+    imported: Option<Document>,
+    /// Names of the servers that came from `imported`.
+    imported_servers: Vec<String>,
+}
+
+impl std::fmt::Debug for Documents {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Documents").field("own", &self.own.path).finish_non_exhaustive()
+    }
+}
+
+/// Finds and reads the configuration; there must be one.
+pub(crate) fn load(given: Option<&Path>) -> anyhow::Result<Config> {
+    let Some((path, chosen)) = find::find(given)? else {
+        bail!(
+            "there is no configuration: give --config FILE, or write ~/.config/pinfold/pinfold.toml \
+             (pinfold --print-default-config shows what can stand in it)"
+        );
+    };
+    read(&path, chosen)
+}
+
+/// Like [`load`], with the defaults where there is no file.
+pub(crate) fn load_or_default(given: Option<&Path>) -> anyhow::Result<File> {
+    Ok(match find::find(given)? {
+        Some((path, chosen)) => read(&path, chosen)?.file,
+        None => File::default(),
+    })
+}
+
+fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
+    let text = read_text(path)?;
+    let path = std::path::absolute(path)?;
+    let directory = path.parent().context("the configuration has no directory")?.to_owned();
+    let own = Document::new(&path, text);
+    let as_written: File = toml::from_str(&own.text).map_err(|error| own.explain(&error))?;
+
+    let mcp_config = std::env::var_os("PINFOLD_MCP_CONFIG")
+        .map(PathBuf::from)
+        .or_else(|| as_written.mcp_config.clone())
+        .map(|import| directory.join(import));
+    let imported = match &mcp_config {
+        Some(import) => {
+            let text = read_text(import).map_err(|error| own.error(&["mcp_config"], error))?;
+            Some(Document::new(import, text))
+        }
+        None => None,
+    };
+
+    let mut used = secrets::names(&own.text);
+    used.extend(imported.iter().flat_map(|document| secrets::names(&document.text)));
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let overrides = overrides::collect(variables, &used);
+    let table = own.text.parse::<toml::Table>().map_err(|error| own.explain(&error))?;
+    let table = overrides::apply(table, &overrides, &|table| {
+        File::deserialize(table.clone()).map(|_: File| ())
+    })?;
+    let mut file =
+        File::deserialize(table).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+
+    let mut imported_servers = Vec::new();
+    if let Some(document) = &imported {
+        let (servers, left_out) = import::servers(&document.text)
+            .map_err(|error| anyhow!("{}: {error}", document.path.display()))?;
+        for line in left_out {
+            tracing::warn!("{}: {line}; left out", document.path.display());
+        }
+        for (name, server) in servers {
+            // The own file knows better than the imported one.
+            if let Entry::Vacant(place) = file.servers.entry(name) {
+                imported_servers.push(place.key().clone());
+                place.insert(server);
+            }
+        }
+    }
+
+    let documents = Documents { own, imported, imported_servers };
+    let config = finish(file, &directory, documents)?;
+    config.require_trust(chosen)?;
+    Ok(config)
+}
+
+/// Makes paths absolute, fills in what follows from other keys, and checks the rest.
+fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Result<Config> {
+    let own = &documents.own;
+    file.data_dir = directory.join(&file.data_dir);
+    file.mcp_config = file.mcp_config.map(|path| directory.join(path));
+    if file.profiles.is_empty() {
+        let servers = file.servers.keys().cloned().collect();
+        file.profiles.insert("default".to_owned(), Profile { servers, ..Profile::default() });
+    }
+    for profile in file.profiles.values_mut() {
+        profile.workspace.path = profile.workspace.path.take().map(|path| directory.join(path));
+    }
+    if Path::new(&file.execute.python).components().count() > 1 {
+        let python = directory.join(&file.execute.python);
+        file.execute.python = python
+            .into_os_string()
+            .into_string()
+            .map_err(|_| own.error(&["execute", "python"], "is not UTF-8"))?;
+    }
+    check(&file, own)?;
+    let database = match &file.database {
+        Some(url) => {
+            let url = secrets::expand(url, &secrets::environment)
+                .map_err(|failure| own.error(&["database"], failure))?;
+            absolute_database(&url, directory)
+        }
+        None => format!("sqlite://{}/pinfold.db", file.data_dir.display()),
+    };
+    workspaces::check(&file, &database, own)?;
+    Ok(Config { file, database, documents })
+}
+
+fn check(file: &File, own: &Document) -> anyhow::Result<()> {
+    file.scripts.validate().map_err(|fault| own.fault(&[], &fault))?;
+    file.approvals.validate().map_err(|fault| own.fault(&[], &fault))?;
+    let servers: Vec<&String> = file.servers.keys().collect();
+    let profiles: Vec<&String> = file.profiles.keys().collect();
+    for (name, profile) in &file.profiles {
+        let place = ["profiles", name.as_str()];
+        profile.validate().map_err(|fault| own.fault(&place, &fault))?;
+        for server in &profile.servers {
+            if !file.servers.contains_key(server) {
+                let guess = did_you_mean(server, &servers);
+                return Err(own.error(
+                    &["profiles", name, "servers"],
+                    format!("names the server \"{server}\", which is not configured{guess}"),
+                ));
+            }
+        }
+    }
+    let tokens = file.auth.as_ref().map_or(&[][..], |auth| &auth.tokens);
+    for token in tokens {
+        let hexadecimal = token.sha256.chars().all(|c| c.is_ascii_hexdigit());
+        if token.sha256.len() != 64 || !hexadecimal {
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!("sha256 of \"{}\" is not 64 hexadecimal digits", token.name),
+            ));
+        }
+        if token.roles.is_empty() {
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!("\"{}\" has no role: give agent, approver or admin", token.name),
+            ));
+        }
+        if !file.profiles.contains_key(&token.profile) {
+            let guess = did_you_mean(&token.profile, &profiles);
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!(
+                    "\"{}\" has the profile \"{}\", which does not exist{guess}",
+                    token.name, token.profile
+                ),
+            ));
+        }
+    }
+    if !file.listen.ip().is_loopback() && tokens.is_empty() {
+        return Err(own.error(
+            &["listen"],
+            "is not a loopback address and there are no tokens: add [auth] tokens",
+        ));
+    }
+    Ok(())
+}
+
+impl Config {
+    /// Returns if the person has chosen this very content. Being given by name is enough, unless a
+    /// script could have changed the file since.
+    fn require_trust(&self, chosen: Chosen) -> anyhow::Result<()> {
+        let Documents { own, imported, .. } = &self.documents;
+        let files = std::iter::once(own).chain(imported).map(|document| document.path.as_path());
+        let instead = match chosen {
+            Chosen::ByPlace => format!("give --config {}", own.path.display()),
+            Chosen::ByPerson if workspaces::can_write(&self.file, files) => {
+                "move it out of the workspace, where scripts can change it".to_owned()
+            }
+            Chosen::ByPerson => return Ok(()),
+        };
+        let imported = imported.as_ref().map_or("", |document| document.text.as_str());
+        let parts =
+            [own.path.as_os_str().as_encoded_bytes(), own.text.as_bytes(), imported.as_bytes()];
+        let fingerprint = find::fingerprint(&parts);
+        find::require_trust(&own.path, &fingerprint, &programs(&self.file), &instead)
+    }
+
+    /// The profile called `name`.
+    pub(crate) fn profile(&self, name: &str) -> anyhow::Result<&Profile> {
+        let known: Vec<&String> = self.file.profiles.keys().collect();
+        let profile = self.file.profiles.get(name).with_context(|| {
+            format!(
+                "{} has no profile \"{name}\"{}",
+                self.documents.own.path.display(),
+                did_you_mean(name, &known)
+            )
+        })?;
+        if profile.workspace.backend != Backend::Sandbox {
+            return Err(self.documents.own.error(
+                &["profiles", name, "workspace"],
+                "names a backend that is not in this version; \"sandbox\" is",
+            ));
+        }
+        Ok(profile)
+    }
+
+    /// Where the server called `name` is, with every `${…}` expanded.
+    pub(crate) fn endpoint(&self, name: &str) -> anyhow::Result<mcp::Endpoint> {
+        let documents = &self.documents;
+        let imported = documents.imported_servers.iter().any(|server| server == name);
+        let document = match &documents.imported {
+            Some(document) if imported => document,
+            _ => &documents.own,
+        };
+        let table = if imported { "mcpServers" } else { "servers" };
+        let server = self.file.servers.get(name).context("no such server")?;
+        let directory = document.path.parent().unwrap_or(Path::new("/"));
+        expanded(server, directory)
+            .and_then(|server| server.endpoint())
+            .map_err(|fault| document.error(&[table, name], fault))
+    }
+}
+
+fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
+    let expand = |text: &str| {
+        secrets::expand(text, &secrets::environment).map_err(|failure| failure.to_string())
+    };
+    let all = |map: &BTreeMap<String, String>| -> Result<BTreeMap<String, String>, String> {
+        map.iter().map(|(key, value)| Ok((key.clone(), expand(value)?))).collect()
+    };
+    let command = server.command.as_deref().map(expand).transpose()?.map(|command| {
+        // A bare name is looked up in PATH; one with a slash means a file.
+        if command.contains('/') {
+            directory.join(&command).to_string_lossy().into_owned()
+        } else {
+            command
+        }
+    });
+    Ok(Server {
+        command,
+        args: server.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
+        env: all(&server.env)?,
+        cwd: server.cwd.as_ref().map(|cwd| directory.join(cwd)),
+        url: server.url.as_deref().map(expand).transpose()?,
+        headers: all(&server.headers)?,
+    })
+}
+
+/// What a configuration would start or reach, as written. Of variables and headers the names only:
+/// they can change what a program does, and their values can be secrets.
+fn programs(file: &File) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, server) in &file.servers {
+        let mut line = match (&server.command, &server.url) {
+            (Some(command), _) => format!("{name}: {command} {}", server.args.join(" ")),
+            (None, Some(url)) => format!("{name}: reaches {url}"),
+            (None, None) => format!("{name}: nothing"),
+        };
+        if let Some(cwd) = &server.cwd {
+            line.push_str(&format!(" (in {})", cwd.display()));
+        }
+        let set: Vec<&str> =
+            server.env.keys().chain(server.headers.keys()).map(|k| k.as_str()).collect();
+        if !set.is_empty() {
+            line.push_str(&format!(" (sets {})", set.join(", ")));
+        }
+        found.push(line);
+    }
+    if file.execute.python != "auto" {
+        found.push(format!("for scripts: {}", file.execute.python));
+    }
+    found
+}
+
+fn absolute_database(url: &str, directory: &Path) -> String {
+    match url.strip_prefix("sqlite://") {
+        Some(path) if !path.is_empty() && !path.starts_with(['/', ':', '?']) => {
+            format!("sqlite://{}", directory.join(path).display())
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    use std::io::Read;
+
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        bail!("{} is larger than a configuration can be", path.display());
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8", path.display()))
+}

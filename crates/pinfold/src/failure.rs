@@ -1,0 +1,43 @@
+//! How a command ends that did not do what was asked, with the exit code for it.
+
+use std::fmt;
+
+/// A failure of a command: one fragment for standard error and an exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// What the process ends with.
+    pub(crate) code: u8,
+    /// What to say; empty where everything was said already.
+    error: Option<anyhow::Error>,
+}
+
+impl Failure {
+    /// The script or the tool failed, or something this process needs.
+    pub(crate) fn failed(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: 1, error: Some(error.into()) }
+    }
+
+    /// The script failed and its answer, which says so, was shown.
+    pub(crate) fn shown() -> Self {
+        Self { code: 1, error: None }
+    }
+
+    /// Wrong usage or configuration.
+    pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: 2, error: Some(error.into()) }
+    }
+
+    /// Refused by policy or by a person.
+    pub(crate) fn refused(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: 3, error: Some(error.into()) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            Some(error) => write!(f, "{error:#}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Puts the parts together: what a command needs to call tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use gateway::config::Profile;
+use gateway::sources::upstream::{Patience, Upstream};
+use gateway::sources::{Source, State};
+use gateway::{Gateway, Parts, Session};
+use store::Store;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::terminal;
+
+/// Who calls from the command line. One person owns the process, so there is one.
+const PRINCIPAL: &str = "local";
+
+/// The command line has one session per profile, so that files a script writes are found again.
+const SESSION: &str = "cli";
+
+/// How long a command waits for servers that are still starting.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// After which the wait is explained.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// An open gateway with the command line's session.
+pub(crate) struct Open {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Arc<Session>,
+    /// Servers of the profile that cannot be used now.
+    pub(crate) not_ready: Vec<(String, State)>,
+    upstreams: Vec<Arc<Upstream>>,
+}
+
+impl Open {
+    /// Ends what runs and the servers that were started, and waits for it.
+    pub(crate) async fn close(self) {
+        self.gateway.close().await;
+        let closing = self.upstreams.iter().map(|upstream| upstream.close());
+        futures_util::future::join_all(closing).await;
+    }
+}
+
+/// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
+/// is fair.
+pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
+    let rules = config.profile(profile).map_err(Failure::usage)?;
+    // All of them, before the first is started: a fault in the last should not cost a start.
+    let endpoints = BTreeSet::from_iter(&rules.servers)
+        .into_iter()
+        .map(|name| Ok((name, config.endpoint(name)?)))
+        .collect::<anyhow::Result<Vec<_>>>()
+        .map_err(Failure::usage)?;
+    // What can fail without them comes before the servers are started.
+    let store = store(config).await?;
+    let upstreams: Vec<Arc<Upstream>> = endpoints
+        .into_iter()
+        .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
+        .collect();
+    let sources =
+        upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
+    let (engine, isolation) = engine(config).await;
+    let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
+    let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
+    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
+    let not_ready = settle(&gateway, &session, &upstreams, wait).await;
+    Ok(Open { gateway, session, not_ready, upstreams })
+}
+
+/// Makes the directory that holds everything pinfold writes, for its owner alone.
+fn private_directory(path: &Path) -> anyhow::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(path).with_context(|| format!("cannot make data_dir {}", path.display()))
+}
+
+/// A gateway that knows the store and starts nothing.
+pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Failure> {
+    let nothing = "not started for this command".to_owned();
+    let store = store(config).await?;
+    gateway(config, store, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+}
+
+async fn store(config: &Config) -> Result<Store, Failure> {
+    private_directory(&config.file.data_dir).map_err(Failure::usage)?;
+    Store::open(&config.database).await.map_err(Failure::usage)
+}
+
+async fn gateway(
+    config: &Config,
+    store: Store,
+    sources: Vec<Arc<dyn Source>>,
+    profiles: BTreeMap<String, Profile>,
+    engine: Result<script::Engine, String>,
+    isolation: String,
+) -> Result<Arc<Gateway>, Failure> {
+    Gateway::open(Parts {
+        store,
+        engine,
+        sources,
+        profiles,
+        scripts: config.file.scripts.clone(),
+        approvals: config.file.approvals.clone(),
+        data_dir: config.file.data_dir.clone(),
+        isolation,
+    })
+    .await
+    .map_err(Failure::usage)
+}
+
+/// What runs scripts and how well it confines them, or why there is nothing.
+async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
+    let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
+        Ok(sandbox) => sandbox,
+        Err(error) => return (Err(error.to_string()), "none".to_owned()),
+    };
+    let isolation = sandbox.level().name.clone();
+    let engine = async {
+        let python = script::Python::find(&config.file.execute.python).await?;
+        script::Engine::new(sandbox, python, &config.file.data_dir)
+    };
+    (engine.await.map_err(|error: script::Error| error.to_string()), isolation)
+}
+
+/// Waits until what `wait` asks for is there or cannot be, at most [`PATIENCE`].
+async fn settle(
+    gateway: &Gateway,
+    session: &Session,
+    upstreams: &[Arc<Upstream>],
+    wait: Wait<'_>,
+) -> Vec<(String, State)> {
+    let mut changes: Vec<_> = upstreams.iter().map(|upstream| upstream.changes()).collect();
+    let starting = |needed: bool| -> Vec<&str> {
+        let starting = upstreams.iter().filter(|one| one.snapshot().state == State::Starting);
+        starting.map(|one| one.name()).filter(|name| !needed || wait.needs(name)).collect()
+    };
+    let begun = Instant::now();
+    let mut explained = false;
+    loop {
+        // Without any tool there are no scripts, so the first server to come is needed too.
+        let waiting = match starting(true) {
+            needed if !needed.is_empty() => needed,
+            _ if gateway.without_scripts(session).is_some() => starting(false),
+            _ => Vec::new(),
+        };
+        if waiting.is_empty() || begun.elapsed() >= PATIENCE {
+            break;
+        }
+        let limit = if explained { PATIENCE } else { QUIET };
+        let left = limit.saturating_sub(begun.elapsed());
+        let any = changes.iter_mut().map(|change| Box::pin(change.changed()));
+        let changed = tokio::time::timeout(left, futures_util::future::select_all(any)).await;
+        if changed.is_err() && !explained {
+            explained = true;
+            let (names, most) = (waiting.join(", "), PATIENCE.as_secs());
+            terminal::say(&format!("waiting up to {most} s for {names} to start"));
+        }
+    }
+    let all = upstreams.iter().map(|one| (one.name().to_owned(), one.snapshot().state.clone()));
+    all.filter(|(_, state)| *state != State::Ready).collect()
+}
+
+/// For which servers a command waits.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait<'a> {
+    /// For every server of the profile.
+    All,
+    /// For those whose tools stand in this script; a server that nobody needs holds nobody up.
+    Named(&'a str),
+}
+
+impl Wait<'_> {
+    fn needs(self, server: &str) -> bool {
+        match self {
+            Self::All => true,
+            // Characters that a tool's name cannot have are replaced, so such a name tells nothing.
+            Self::Named(script) => {
+                let plain = server.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+                !plain || script.contains(&format!("{server}__"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_needs_the_servers_it_names() {
+        let wait = Wait::Named("call('fleet__list_devices', {})");
+        assert!(wait.needs("fleet") && !wait.needs("tickets"));
+        assert!(wait.needs("odd name"), "its tools have another prefix, so it may be needed");
+        assert!(Wait::All.needs("tickets"));
+    }
+}

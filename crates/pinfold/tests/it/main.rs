@@ -1,0 +1,21 @@
+//! The built binary, seen from outside: one file per concern.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod world;
+
+mod examples;
+
+mod foreign;
+
+mod running;
+
+mod permissions;
+
+mod bad_input;
+
+mod endings;
+
+mod configuration;
+
+mod doctor;
