@@ -213,6 +213,19 @@ nothing("no other place can be written")
     rows.push(
         row(
             "S31",
+            "be the last to go when memory is short",
+            &[ProcMasks, ReadOnly, Landlock],
+            r#"
+with open("/proc/self/oom_score_adj", "w") as file:
+    file.write("0")
+escaped("the server goes first:", open("/proc/self/oom_score_adj").read())
+"#,
+        )
+        .refused(&["EROFS", "EACCES"]),
+    );
+    rows.push(
+        row(
+            "S31",
             "release_agent and the cgroup tree",
             &[MountView, Landlock, Capabilities, UserNamespace, ReadOnly],
             r#"
@@ -338,6 +351,22 @@ escaped("wrote through a hard link")
             );
         })
         .refused(&["EXDEV"]),
+    );
+    rows.push(
+        kept(
+            r#"
+import mmap
+area = mmap.mmap(os.open("/readonly/kept", os.O_RDONLY), 4, mmap.MAP_SHARED, mmap.PROT_READ)
+address = [line for line in open("/proc/self/maps") if "/readonly/kept" in line][0].split("-")[0]
+with open("/proc/self/mem", "r+b", 0) as memory:
+    memory.seek(int(address, 16))
+    memory.write(b"evil")
+escaped("changed it")
+"#,
+            "a shared mapping written through /proc/self/mem",
+        )
+        .unproven("the kernel itself holds it; only looked at")
+        .refused(&["EIO", "EROFS", "EACCES"]),
     );
     rows.push(
         row(

@@ -412,6 +412,28 @@ escaped("mounted")
     rows.push(
         row(
             "S42",
+            "mount a control group hierarchy",
+            HOST_PRIVILEGE,
+            format!(
+                r#"
+os.mkdir("/tmp/point")
+try:
+    call({0}, b"x", b"/tmp/point", b"cgroup", 0, b"memory")
+except OSError as error:
+    if error.errno == errno.EPERM:
+        raise
+    call({0}, b"x", b"/tmp/point", b"cgroup2", 0, 0)
+escaped("sees", os.listdir("/tmp/point"))
+"#,
+                libc::SYS_mount
+            ),
+        )
+        .who(Who::Root)
+        .refused(&["EPERM"]),
+    );
+    rows.push(
+        row(
+            "S42",
             "bind its own root",
             &[Seccomp, Capabilities, NoNewPrivs, Landlock, ProcMasks],
             format!(

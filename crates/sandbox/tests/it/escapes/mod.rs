@@ -8,7 +8,6 @@
 //!
 //! What needs HTTP (JSON arguments, downloads, packages) is not here but in the binary's tests.
 
-
 mod files;
 mod kernel;
 mod network;

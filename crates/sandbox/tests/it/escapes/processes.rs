@@ -237,7 +237,7 @@ nothing("and it lives on")
             "import resource\nsame = resource.prlimit(1, resource.RLIMIT_CPU)\nresource.prlimit(1, resource.RLIMIT_CPU, same)",
         ),
         ("nice value", "os.setpriority(os.PRIO_PROCESS, 1, 0)"),
-        ("group's nice value", "os.setpriority(os.PRIO_USER, 0, 0)"),
+        ("group's nice value", "os.setpriority(os.PRIO_PGRP, 0, 19)"),
         ("processors", "os.sched_setaffinity(1, os.sched_getaffinity(1))"),
         ("scheduling class", "os.sched_setscheduler(1, os.SCHED_OTHER, os.sched_param(0))"),
     ] {
