@@ -24,6 +24,9 @@ use crate::sys;
 /// How long a killed cell may take to be gone before the run is answered anyway.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long a cell may take to be made.
+const START_TIME: Duration = Duration::from_secs(30);
+
 /// A program that runs. Dropping it kills the whole tree.
 #[derive(Debug)]
 pub struct Running {
@@ -159,7 +162,7 @@ impl Run {
     async fn follow_to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
         let began = Instant::now();
         let mut deadline = None;
-        let mut patience: Option<tokio::time::Instant> = None;
+        let mut patience = Some(tokio::time::Instant::now() + START_TIME);
         loop {
             let wall = sleep_until(deadline.filter(|_| !self.story.timed_out));
             tokio::select! {
@@ -174,6 +177,7 @@ impl Run {
                         self.hear(news, fds);
                         if starts {
                             deadline = self.wall.map(|wall| tokio::time::Instant::now() + wall);
+                            patience = patience.filter(|_| self.handle.is_cancelled());
                         }
                     }
                     // The keeper is gone, and with it the cell.
@@ -191,12 +195,13 @@ impl Run {
                     patience = Some(tokio::time::Instant::now() + GRACE);
                 }
                 () = sleep_until(patience) => {
-                    tracing::error!("a killed cell is not gone after {GRACE:?}");
+                    tracing::error!("a cell does not answer, or is not gone after it was killed");
+                    self.kill();
                     break;
                 }
             }
         }
-        self.say_started(Err(Error::KeeperLost("it ended while a cell was being made".to_owned())));
+        self.say_started(Err(Error::KeeperLost("it did not make the cell".to_owned())));
         let wall = began.elapsed();
         let _ = self.over.send(true);
         let mut captured = [Captured::default(), Captured::default()];

@@ -29,7 +29,7 @@ pub(crate) struct Hierarchies {
 pub(crate) struct Set {
     groups: Vec<(Controller, PathBuf)>,
     /// The files into which a process writes itself.
-    files: Vec<OwnedFd>,
+    files: Vec<(Controller, OwnedFd)>,
     /// Controllers that bound this run.
     bound: Vec<Controller>,
     /// The limits that are set: memory, processes, CPU, for these controllers.
@@ -83,20 +83,15 @@ impl Hierarchies {
     /// A set from the pool or a new one, with its limits set.
     pub(super) fn take(&self, limits: &Limits, without: &[Controller]) -> io::Result<Set> {
         let pooled = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut set = match pooled {
-            Some(set) => set,
-            None => self.make()?,
-        };
-        set.judged = false;
-        set.bound = Controller::ALL
-            .into_iter()
-            .filter(|controller| !without.contains(controller))
-            .collect();
-        let wanted = (limits.memory, limits.processes, limits.cpu_percent, set.bound.clone());
-        if set.applied.as_ref() != Some(&wanted) {
-            set.limit(limits)?;
-            set.applied = Some(wanted);
+        if let Some(mut set) = pooled {
+            match set.assign(limits, without) {
+                Ok(()) => return Ok(set),
+                // What the last run left is more than the new limit and cannot be given up.
+                Err(_) => set.groups.iter().for_each(|(_, group)| names::remove_tree(group)),
+            }
         }
+        let mut set = self.make()?;
+        set.assign(limits, without)?;
         Ok(set)
     }
 
@@ -106,7 +101,7 @@ impl Hierarchies {
         for (controller, parent) in &self.parents {
             let group = parent.join(number.to_string());
             std::fs::create_dir(&group)?;
-            files.push(open(&group.join("cgroup.procs"), 0)?);
+            files.push((*controller, open(&group.join("cgroup.procs"), 0)?));
             groups.push((*controller, group));
         }
         let bound = Vec::new();
@@ -175,6 +170,21 @@ impl Set {
         self.directory(controller).filter(|_| self.bound.contains(&controller))
     }
 
+    /// Sets the limits of the next run.
+    fn assign(&mut self, limits: &Limits, without: &[Controller]) -> io::Result<()> {
+        self.judged = false;
+        self.bound = Controller::ALL
+            .into_iter()
+            .filter(|controller| !without.contains(controller))
+            .collect();
+        let wanted = (limits.memory, limits.processes, limits.cpu_percent, self.bound.clone());
+        if self.applied.as_ref() != Some(&wanted) {
+            self.limit(limits)?;
+            self.applied = Some(wanted);
+        }
+        Ok(())
+    }
+
     fn limit(&self, limits: &Limits) -> io::Result<()> {
         if let Some(memory) = self.directory(Controller::Memory) {
             let with_swap = memory.join(MEMORY_AND_SWAP).exists();
@@ -211,9 +221,13 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        let groups = self.groups.iter().zip(&self.files);
-        let bound = groups.filter(|((controller, _), _)| self.bound.contains(controller));
-        bound.map(|(_, file)| file.try_clone()).collect()
+        // Each entry costs, and where nothing is bounded there is no need to enter.
+        let unbounded = self.applied.as_ref().is_none_or(|(_, _, cpu, _)| cpu.is_none());
+        let enters = |controller| {
+            self.bound.contains(&controller) && !(unbounded && controller == Controller::Cpu)
+        };
+        let files = self.files.iter().filter(|(controller, _)| enters(*controller));
+        files.map(|(_, file)| file.try_clone()).collect()
     }
 
     fn killed(&self) -> u64 {

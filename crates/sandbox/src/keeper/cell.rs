@@ -165,7 +165,7 @@ fn mount_proc(plan: &Plan, context: &Context) -> Result<(), Errno> {
 fn put(bind: &Bind, tree: &OwnedFd) -> Result<(), Errno> {
     let relative = sys::c_string(bind.target.strip_prefix(b"/").unwrap_or(&bind.target))?;
     let root = sys::open(sys::AT_CWD, c"/", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-    if bind.target.starts_with(b"/tmp/") {
+    if bind.in_tmp {
         let place = Place { path: bind.target.clone(), directory: bind.directory };
         make_place(root.as_fd(), &place)?;
     }

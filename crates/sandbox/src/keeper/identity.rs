@@ -100,34 +100,22 @@ pub(crate) fn can_map_owners(context: &Context) -> bool {
     context.way == Way::Root && mapped().is_ok()
 }
 
-/// A user namespace that maps one inside uid and gid to one outside id.
+/// A user namespace that maps one inside uid and gid to one outside id, made by a child that ends
+/// at once.
 fn user_namespace(context: &Context, inside: (u32, u32), outside: u32) -> Result<OwnedFd, Errno> {
-    in_namespace_of_a_child(libc::CLONE_NEWUSER, |pid| {
-        context.write_proc(pid, "uid_map", &format!("{} {outside} 1", inside.0))?;
-        context.write_proc(pid, "gid_map", &format!("{} {outside} 1", inside.1))?;
-        context.namespace_of(pid, "user")
-    })
-}
-
-/// A network namespace with nothing in it.
-pub(crate) fn network(context: &Context) -> Result<OwnedFd, Errno> {
-    in_namespace_of_a_child(libc::CLONE_NEWNET, |pid| context.namespace_of(pid, "net"))
-}
-
-/// Lets a child make a namespace, does something with it, and ends the child.
-fn in_namespace_of_a_child<T>(
-    kind: i32,
-    act: impl FnOnce(i32) -> Result<T, Errno>,
-) -> Result<T, Errno> {
-    match sys::fork(kind as u64, None)? {
+    match sys::fork(libc::CLONE_NEWUSER as u64, None)? {
         Forked::Child => loop {
             std::thread::sleep(std::time::Duration::from_secs(3600));
         },
         Forked::Parent { pid, pidfd: _ } => {
-            let done = act(pid);
+            let made = (|| {
+                context.write_proc(pid, "uid_map", &format!("{} {outside} 1", inside.0))?;
+                context.write_proc(pid, "gid_map", &format!("{} {outside} 1", inside.1))?;
+                context.namespace_of(pid, "user")
+            })();
             sys::kill(pid, libc::SIGKILL);
             let _ = sys::reap(pid, 0);
-            done
+            made
         }
     }
 }

@@ -159,13 +159,14 @@ fn start(plan: Plan, mut fds: Vec<OwnedFd>, context: &mut Context, live: &mut Ha
     }
     let report = fds.remove(0);
     let slot = context.identities.take();
-    let network = if plan.skips(Skip::NetNamespace) {
-        None
-    } else {
-        context.networks.pop().or_else(|| super::identity::network(context).ok())
-    };
+    let network = if plan.skips(Skip::NetNamespace) { None } else { context.networks.pop() };
     match make(&plan, &fds, &report, slot, network.as_ref(), context) {
         Ok(pid) => {
+            // One that was made with the cell serves others after it.
+            let network = match network {
+                None if !plan.skips(Skip::NetNamespace) => context.namespace_of(pid, "net").ok(),
+                other => other,
+            };
             live.insert(pid, Live { slot, report, forsaken: false, network });
         }
         Err(failure) => {

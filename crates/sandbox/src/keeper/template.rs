@@ -83,9 +83,11 @@ fn fill(plan: &Plan, context: &Context) -> Result<(), Failure> {
     if !plan.skips(Skip::MountView) {
         scaffold.system(root.as_fd()).map_err(failed)?;
         scaffold.devices(root.as_fd()).map_err(failed)?;
-        for (position, place) in plan.places.iter().enumerate() {
-            make_place(root.as_fd(), place)
-                .map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
+        for place in &plan.places {
+            let position = plan.binds.iter().position(|bind| bind.target == place.path);
+            make_place(root.as_fd(), place).map_err(|errno| {
+                Stage::MountTarget.failed_at(position.unwrap_or_default(), errno)
+            })?;
         }
     }
     if context.way != Way::Root {

@@ -273,8 +273,10 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     }
     let source = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
         .map_err(|error| bad(format!("the source of mount {shown} cannot be named: {error}")))?;
+    let nested = before.iter().any(|earlier| is_below(&target, &earlier.target));
     let bind = Bind {
         fd: 0,
+        in_tmp: target.starts_with(b"/tmp/") && !nested,
         source: without_nul("mount source", source.into_os_string().into_vec())?,
         target,
         directory: identity.is_directory(),
@@ -283,14 +285,16 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     Ok((bind, fd))
 }
 
+fn is_below(path: &[u8], parent: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
+}
+
 /// The mount points that lie in the root itself, not in something mounted before.
 fn places(binds: &[Bind]) -> Vec<Place> {
-    let below = |path: &[u8], parent: &[u8]| {
-        Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
-    };
     let mut places = Vec::new();
     for (position, bind) in binds.iter().enumerate() {
-        let nested = binds[..position].iter().any(|earlier| below(&bind.target, &earlier.target));
+        let nested =
+            binds[..position].iter().any(|earlier| is_below(&bind.target, &earlier.target));
         if !nested && !view::is_provided(&bind.target) {
             places.push(Place { path: bind.target.clone(), directory: bind.directory });
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sandbox::{Access, Ending, Mount, Source};
 
-use crate::ground::{program, python, run, sandbox, shell, text};
+use crate::ground::{is_root, program, python, run, sandbox, shell, skip, text};
 
 fn mount(source: &Path, target: &str, access: Access) -> Mount {
     Mount { source: Source::Path(source.to_owned()), target: target.into(), access }
@@ -165,4 +165,42 @@ async fn temporary_files_are_private_and_bounded() {
         text(&run(&sandbox, shell("ls /tmp /dev/shm/")).await.stdout.head),
         "/dev/shm/:\n\n/tmp:\n"
     );
+}
+
+/// Undoes a mount at the end of a test, however it ends.
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("/bin/umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_that_cannot_map_owners_is_refused_for_writing_only() {
+    if !is_root() {
+        return; // An ordinary user's cells need no mapping.
+    }
+    let place = tempfile::tempdir().unwrap();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(place.path().join(name)).unwrap();
+    }
+    let at = place.path().display();
+    let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
+    let merged = place.path().join("merged");
+    let mut command = std::process::Command::new("/bin/mount");
+    command.args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged);
+    if !command.status().is_ok_and(|status| status.success()) {
+        return skip("overlay cannot be mounted");
+    }
+    let _mounted = Mounted(merged.clone());
+    std::fs::write(merged.join("file"), "read").unwrap();
+    let sandbox = sandbox().await;
+    let mut spec = shell("true");
+    spec.mounts = vec![mount(&merged, "/workspace", Access::ReadWrite)];
+    let error = sandbox.spawn(spec).await.unwrap_err().to_string();
+    assert!(error.contains("cannot map owners") && error.contains("move it"), "{error}");
+    let mut spec = shell("cat /workspace/file");
+    spec.mounts = vec![mount(&merged, "/workspace", Access::ReadOnly)];
+    assert_eq!(text(&run(&sandbox, spec).await.stdout.head), "read");
 }
