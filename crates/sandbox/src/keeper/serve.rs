@@ -18,6 +18,8 @@ use crate::sys::{self, Errno, Forked};
 /// What the keeper has for its whole life.
 pub(crate) struct Context {
     pub(crate) way: Way,
+    /// As root: the id of the first cell.
+    pub(crate) first_id: u32,
     /// A clean `/proc` of the keeper's pid namespace.
     pub(crate) proc: OwnedFd,
     /// The mount namespace in which host paths are found.
@@ -32,7 +34,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(way: Way) -> Result<Self, (&'static str, Errno)> {
+    pub(crate) fn new(way: Way, first_id: u32) -> Result<Self, (&'static str, Errno)> {
         let attributes = sys::NO_SUID | sys::NO_DEVICES | sys::NO_EXEC;
         let proc = sys::new_file_system(c"proc", &[], attributes)
             .map_err(|errno| ("mount a /proc", errno))?;
@@ -50,6 +52,7 @@ impl Context {
         }
         Ok(Self {
             way,
+            first_id,
             proc,
             host,
             identities: Identities::default(),
@@ -214,7 +217,7 @@ fn make(
         Forked::Child => {
             let ground = Ground {
                 way: context.way,
-                outside_id: outside_id(context.way, slot),
+                outside_id: outside_id(context, slot),
                 user_namespace: context.identities.cell(slot).map(AsFd::as_fd),
                 landlock: context.landlock,
                 network: network.map(AsFd::as_fd),

@@ -219,3 +219,38 @@ async fn a_killed_owner_leaves_no_process_and_no_group() {
     let _next = sandbox().await;
     assert_eq!(groups_of(owner.id()), Vec::<PathBuf>::new());
 }
+
+/// Ids that the host's kernel knows for processes with this command line.
+fn ids_of(line: &str) -> Vec<String> {
+    let found = processes().into_iter().filter(|(_, its)| its.trim_end() == line);
+    let ids = found.filter_map(|(pid, _)| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        Some(ids.split_whitespace().next()?.to_owned())
+    });
+    ids.collect()
+}
+
+#[tokio::test]
+async fn live_cells_are_strangers_to_each_other_on_the_host() {
+    if !crate::ground::is_root() {
+        return; // An ordinary user has one id to give.
+    }
+    let (one, other) = (sandbox().await, sandbox().await);
+    let seconds = (7_000_000 + std::process::id()).to_string();
+    let line = format!("sleep {seconds}");
+    let sleep = || shell(&format!("exec {line}"));
+    let mut runs = Vec::new();
+    for sandbox in [&one, &one, &other] {
+        runs.push(sandbox.spawn(sleep()).await.unwrap());
+    }
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while ids_of(&line).len() < 3 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut ids = ids_of(&line);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert!(ids.iter().all(|id| id.parse::<u32>().unwrap() >= 0x4000_0000), "{ids:?}");
+}
