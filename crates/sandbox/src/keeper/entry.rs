@@ -85,6 +85,11 @@ fn become_keeper(way: Way) -> ! {
     let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
     let _ = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
     sys::reset_signals();
+    // Ctrl-C at the server's terminal goes to the whole process group. What it means is for the
+    // server to decide; it must not end the cells before the server can say why.
+    if let Err(errno) = sys::new_session() {
+        refuse(socket.as_fd(), "start a session", errno)
+    }
     // Its number in the server's namespace, which the child does not know.
     let first_id = super::identity::first_id(std::process::id());
     if let Err((step, errno)) = separate(way) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -218,6 +219,38 @@ async fn a_killed_owner_leaves_no_process_and_no_group() {
     assert_eq!(left(), 0, "{:?}", processes());
     let _next = sandbox().await;
     assert_eq!(groups_of(owner.id()), Vec::<PathBuf>::new());
+}
+
+/// What a terminal sends on Ctrl-C reaches the owner, not the cells below it.
+#[tokio::test]
+async fn an_interrupt_at_the_terminal_leaves_runs_to_their_owner() {
+    if std::env::var_os(OWNER).is_some_and(|value| value == "interrupted") {
+        let sandbox = sandbox().await;
+        let mut running = sandbox.spawn(shell("sleep 1; echo done")).await.unwrap();
+        std::io::stdout().write_all(b"ready\n").unwrap();
+        let ended = running.wait().await;
+        let said = format!("ended {:?} {}", ended.ending, text(&ended.stdout.head));
+        std::io::stdout().write_all(said.as_bytes()).unwrap();
+        return;
+    }
+    let test = "residue::an_interrupt_at_the_terminal_leaves_runs_to_their_owner";
+    // The owner ignores the signal, as one that handles it would outlive it.
+    let mut owner = Command::new("/bin/sh")
+        .args(["-c", "trap '' INT; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(OWNER, "interrupted")
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("ready")), "the owner never was ready");
+    let group = rustix::process::Pid::from_child(&owner);
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    let said = lines.find(|line| line.contains("ended"));
+    assert_eq!(said.as_deref(), Some("ended Exited(0) done"));
+    assert!(owner.wait().unwrap().success());
 }
 
 /// Ids that the host's kernel knows for processes with this command line.
