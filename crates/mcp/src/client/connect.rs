@@ -20,12 +20,12 @@ use super::inbox::Inbox;
 use super::legacy::initialize;
 use super::modern::{discover, keep_listening};
 use super::{Client, ServerInfo, Shared};
+use crate::censor::Censor;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::journal::{Event, Journal};
 use crate::message::{code, shorten};
 use crate::revision::{LEGACY, MODERN, Revision};
-use crate::secrets::Secrets;
 use crate::transport::Transport;
 use crate::transport::http::Http;
 use crate::transport::stdio::{Stdio, process};
@@ -168,15 +168,19 @@ impl Attempt<'_> {
         let finished = CancellationToken::new();
         let inbox = Arc::new(Inbox::new(Journal::new(
             self.events.clone(),
-            Secrets::of_endpoint(self.endpoint),
+            Censor::of_endpoint(self.endpoint),
         )));
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&inbox));
         let transport = match self.endpoint {
-            Endpoint::Stdio { command, args, env, cwd } => {
-                let (process, pipes) = process::start(command, args, env, cwd.as_deref())?;
+            Endpoint::Stdio { command, args, env, cwd, .. } => {
+                let started = process::start(command, args, env, cwd.as_deref());
+                let (process, pipes) = started.map_err(|error| match error {
+                    Error::Connect(why) => Error::Connect(inbox.journal().hide(&why)),
+                    error => error,
+                })?;
                 Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished)?)
             }
-            Endpoint::Http { url, headers } => {
+            Endpoint::Http { url, headers, .. } => {
                 let http = Http::new(url, headers, &inbox, &closing)?;
                 let farewell = http.clone().end_session();
                 let finished = finished.clone();

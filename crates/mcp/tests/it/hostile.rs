@@ -42,7 +42,7 @@ async fn noise_on_stdout_is_logged_and_ignored() {
 async fn a_server_that_dies_in_the_call_says_its_last_words_but_no_secret() {
     let Endpoint::Stdio { command, args, cwd, .. } = fixture(FIXTURE, &["dies"]) else { panic!() };
     let env = BTreeMap::from([("TOKEN".to_owned(), "very-secret-value".to_owned())]);
-    let endpoint = Endpoint::Stdio { command, args, env, cwd };
+    let endpoint = Endpoint::Stdio { command, args, env, cwd, secrets: mcp::Secrets::default() };
     let mut server = connect(&endpoint).await.unwrap();
     let Err(Error::Lost(reason)) = server.call("echo", json!({})).await else { panic!("not lost") };
     assert!(reason.contains("exited with status 7"), "{reason}");

@@ -144,7 +144,7 @@ async fn redirects_do_not_carry_secrets_to_another_host() {
     })
     .await;
     let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-    let endpoint = Endpoint::Http { url, headers };
+    let endpoint = Endpoint::Http { url, headers, secrets: mcp::Secrets::default() };
     let error = connect_within(&endpoint, Duration::from_secs(5)).await.err().unwrap().to_string();
     assert!(error.contains(other.trim_end_matches("/mcp")), "{error}");
     assert!(error.contains("put the final address in `url`"), "{error}");
@@ -164,7 +164,8 @@ async fn redirects_within_the_server_are_followed() {
     })
     .await;
     let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-    let server = connect(&Endpoint::Http { url, headers }).await.unwrap();
+    let server =
+        connect(&Endpoint::Http { url, headers, secrets: mcp::Secrets::default() }).await.unwrap();
     assert_eq!(server.call("echo", json!({})).await.unwrap().text, "very-secret-value");
     server.client.close().await;
 }
@@ -183,7 +184,7 @@ async fn refusals_say_what_to_do_and_no_secret() {
                 .await;
         let headers =
             BTreeMap::from([("Authorization".to_owned(), "Bearer very-secret".to_owned())]);
-        let endpoint = Endpoint::Http { url, headers };
+        let endpoint = Endpoint::Http { url, headers, secrets: mcp::Secrets::default() };
         let error = connect(&endpoint).await.err().unwrap().to_string();
         assert!(error.contains(words) && !error.contains("very-secret"), "{error}");
         assert!(!format!("{endpoint:?}").contains("very-secret"));

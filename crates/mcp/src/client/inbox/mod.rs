@@ -117,8 +117,11 @@ impl Inbox {
     /// Takes what arrived and gives back what is to be answered. `about` is the request in whose
     /// own stream it came, where there is such a thing.
     pub(crate) fn receive(&self, arrived: &str, about: Option<i64>) -> Vec<String> {
-        let Ok(messages) = message::parse(arrived) else {
-            self.journal.line("noise", arrived);
+        // Before anything else sees it.
+        let mended = message::mended(arrived);
+        let arrived = self.journal.hide_in_message(&mended);
+        let Ok(messages) = message::parse(&arrived) else {
+            self.journal.line("noise", &arrived);
             return Vec::new();
         };
         messages.into_iter().filter_map(|message| self.take(message, about)).collect()

@@ -177,7 +177,8 @@ impl Shared {
             ));
         }
         let body = read_body(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        let body = String::from_utf8_lossy(&body).into_owned();
+        let body = String::from_utf8_lossy(&body);
+        let body = self.inbox.journal().hide_in_message(&body);
         if self.session().is_some() && is_about_the_session(status, &body) {
             self.inbox.end("the server ended the session", false);
             return Error::Connect("the server ended the session".to_owned());
