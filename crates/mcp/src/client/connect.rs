@@ -51,7 +51,7 @@ pub(super) async fn connect(
     let attempt = Attempt { endpoint, deadline, timeout, events, latest: Mutex::default() };
     let agreed = tokio::time::timeout_at(deadline, attempt.agree(before)).await;
     let (connection, info) = match agreed {
-        Ok(Err(Error::Timeout(_))) | Err(_) => return Err(attempt.too_late()),
+        Ok(Err(Error::Timeout { .. })) | Err(_) => return Err(attempt.too_late()),
         Ok(agreed) => agreed?,
     };
     if info.revision.is_modern() && tells_changes(info.capabilities.as_deref()) {
@@ -132,7 +132,7 @@ impl Attempt<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            Err(Probe::Unusable(Error::Lost(_) | Error::Timeout(_))) if self.is_stdio() => {}
+            Err(Probe::Unusable(Error::Lost(_) | Error::Timeout { .. })) if self.is_stdio() => {}
             Err(Probe::Unusable(error)) => return Err(error),
         }
         tracing::debug!(endpoint = ?self.endpoint, "started again for `initialize`");
@@ -238,7 +238,7 @@ impl Attempt<'_> {
                     answer => answer.map_err(Probe::Unusable),
                 },
                 () = &mut patience => {
-                    return Err(Probe::Unusable(Error::Timeout(self.timeout)));
+                    return Err(Probe::Unusable(Error::Timeout { after: self.timeout, unreadable: None }));
                 }
             }
         }
@@ -276,7 +276,7 @@ impl Attempt<'_> {
             ) => Err(Probe::Unusable(error)),
             Err(error @ Error::Connect(_)) => Err(Probe::Unusable(error)),
             // Over HTTP nothing is lost with a response, so `initialize` may still work.
-            Err(error @ (Error::Lost(_) | Error::Timeout(_))) if self.is_stdio() => {
+            Err(error @ (Error::Lost(_) | Error::Timeout { .. })) if self.is_stdio() => {
                 Err(Probe::Unusable(error))
             }
             Err(_) => Err(Probe::Older),

@@ -6,6 +6,7 @@
 mod lenient;
 mod surrogates;
 mod tokens;
+mod unreadable;
 mod write;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use surrogates::{mended, unit};
 pub(crate) use tokens::{Token, tokens};
+pub(crate) use unreadable::{answered, answered_at_ends, fault};
 
 pub use lenient::{fields, flag, number, shorten, text};
 pub use write::{notification, object, quote, refusal, reply, request};

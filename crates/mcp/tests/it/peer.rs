@@ -401,7 +401,7 @@ async fn both_eras_over_stdio() {
         let mut waiting = call("wait", json!({}));
         waiting.timeout = Duration::from_millis(300);
         let outcome = server.client.call_tool(waiting).await;
-        assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
         assert_eq!(server.call("echo", json!({})).await.unwrap().text, "echo");
         let mut log = Vec::new();
         eventually("the server saw the cancel", || {
