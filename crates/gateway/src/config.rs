@@ -49,6 +49,7 @@ impl Server {
                     args: self.args.clone(),
                     env: self.env.clone(),
                     cwd: self.cwd.clone(),
+                    secrets: mcp::Secrets::default(),
                 })
             }
             (None, Some(url)) => {
@@ -58,7 +59,11 @@ impl Server {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err("`url` must start with http:// or https://".to_owned());
                 }
-                Ok(mcp::Endpoint::Http { url: url.clone(), headers: self.headers.clone() })
+                Ok(mcp::Endpoint::Http {
+                    url: url.clone(),
+                    headers: self.headers.clone(),
+                    secrets: mcp::Secrets::default(),
+                })
             }
         }
     }

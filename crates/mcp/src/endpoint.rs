@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::censor::Censor;
+use crate::secrets::Secrets;
+
 /// Where a server is.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Endpoint {
@@ -17,6 +20,8 @@ pub enum Endpoint {
         env: BTreeMap<String, String>,
         /// Current directory.
         cwd: Option<PathBuf>,
+        /// What nothing that the server sends may show.
+        secrets: Secrets,
     },
     /// A streamable HTTP endpoint.
     Http {
@@ -24,16 +29,19 @@ pub enum Endpoint {
         url: String,
         /// Headers sent with every request (secrets: never shown by `Debug` or errors).
         headers: BTreeMap<String, String>,
+        /// What nothing that the server sends may show.
+        secrets: Secrets,
     },
 }
 
 impl fmt::Debug for Endpoint {
     /// Shows the program's name or the URL's origin: arguments, paths and queries may carry keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdio { command, .. } => write!(f, "Stdio({command})"),
-            Self::Http { url, .. } => write!(f, "Http({})", origin(url)),
-        }
+        let shown = match self {
+            Self::Stdio { command, .. } => format!("Stdio({command})"),
+            Self::Http { url, .. } => format!("Http({})", origin(url)),
+        };
+        f.write_str(&Censor::of_endpoint(self).hide(&shown))
     }
 }
 

@@ -32,12 +32,22 @@ pub enum Error {
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
     /// No answer in time; the server was told to stop.
-    #[error("no answer within {0:?}")]
-    Timeout(Duration),
+    #[error("no answer within {after:?}{}", meanwhile(.unreadable.as_deref()))]
+    Timeout {
+        /// How long it was waited for.
+        after: Duration,
+        /// What arrived meanwhile and could not be read, in words; one of it may have been the
+        /// answer.
+        unreadable: Option<String>,
+    },
     /// Cancelled by the caller; the server was told.
     #[error("cancelled")]
     Cancelled,
     /// The server wants input from a person (elicitation, sampling), which cannot be given here.
     #[error("the server asks for input that cannot be given here: {0}")]
     InputRequired(String),
+}
+
+fn meanwhile(unreadable: Option<&str>) -> String {
+    unreadable.map_or_else(String::new, |unreadable| format!("; meanwhile {unreadable}"))
 }

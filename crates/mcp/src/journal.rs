@@ -2,14 +2,15 @@
 //!
 //! A server may write without end; the receiver's queue has no bound, so the bound is here.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
 
+use crate::censor::Censor;
 use crate::message::shorten;
-use crate::secrets::Secrets;
 
 /// What a server says on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ impl Budget {
 #[derive(Debug)]
 pub(crate) struct Journal {
     events: mpsc::UnboundedSender<Event>,
-    secrets: Secrets,
+    censor: Censor,
     state: Mutex<State>,
 }
 
@@ -74,8 +75,8 @@ struct State {
 }
 
 impl Journal {
-    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, secrets: Secrets) -> Self {
-        Self { events, secrets, state: Mutex::default() }
+    pub(crate) fn new(events: mpsc::UnboundedSender<Event>, censor: Censor) -> Self {
+        Self { events, censor, state: Mutex::default() }
     }
 
     /// Logs a line of the server's, shortened, without secrets, or counts it as left out.
@@ -134,7 +135,12 @@ impl Journal {
 
     /// The text without the configured secrets.
     pub(crate) fn hide(&self, text: &str) -> String {
-        self.secrets.hide(text)
+        self.censor.hide(text)
+    }
+
+    /// A message of the server's without the secrets that came from outside.
+    pub(crate) fn hide_in_message<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        self.censor.hide_in_message(message)
     }
 
     fn send(&self, event: Event) {
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn a_flood_of_lines_is_counted_not_queued() {
         let (events, mut received) = mpsc::unbounded_channel();
-        let journal = Journal::new(events, Secrets::default());
+        let journal = Journal::new(events, Censor::default());
         for _ in 0..10_000 {
             journal.line("stderr", "again");
         }

@@ -7,6 +7,7 @@
 
 pub mod message;
 
+mod censor;
 mod client;
 mod endpoint;
 mod error;
@@ -23,4 +24,5 @@ pub use error::Error;
 pub use journal::Event;
 pub use result::CallResult;
 pub use revision::Revision;
+pub use secrets::Secrets;
 pub use tool::{Annotations, TaskSupport, Tool};

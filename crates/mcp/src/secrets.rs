@@ -1,81 +1,57 @@
-//! Keeps configured secrets out of logs and error texts, also when a server repeats them.
+//! The values that came into the configuration from outside, to be kept out of what comes back.
 
-use std::collections::BTreeMap;
-
-use crate::endpoint::Endpoint;
+use std::fmt;
+use std::sync::Arc;
 
 /// Shorter values are words like `true` or `debug`; hiding them would only garble texts.
-const SHORTEST: usize = 8;
+pub(crate) const SHORTEST: usize = 8;
 
-/// The values that no text may show.
-#[derive(Clone, Default)]
-pub(crate) struct Secrets(Vec<String>);
+/// What stands before a credential in a header.
+const SCHEMES: [&str; 6] = ["Bearer", "Basic", "Token", "Key", "ApiKey", "Digest"];
+
+/// Values that nothing a server sends may show. Its `Debug` shows their number only.
+///
+/// All configured ones belong to every [`Endpoint`](crate::Endpoint), since one server may repeat
+/// what was meant for another.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(Arc<[String]>);
 
 impl Secrets {
-    /// The values of an endpoint: its variables, or its headers and what its URL carries.
-    pub(crate) fn of_endpoint(endpoint: &Endpoint) -> Self {
-        match endpoint {
-            Endpoint::Stdio { env, .. } => Self::of(env),
-            Endpoint::Http { url, headers } => {
-                let mut values = headers.clone();
-                if let Ok(url) = reqwest::Url::parse(url) {
-                    values.extend(url.password().map(|word| (String::new(), word.to_owned())));
-                    values.extend(
-                        url.query_pairs()
-                            .map(|(name, value)| (format!("?{name}"), value.into_owned())),
-                    );
-                }
-                Self::of(&values)
-            }
-        }
+    /// Takes the values, and what in them is a credential by itself: the rest after `Bearer` or the
+    /// like, and the password of a URL. Values of fewer than 8 bytes are left out, since hiding
+    /// them would garble every other text.
+    #[must_use]
+    pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut secrets: Vec<String> = values.into_iter().flat_map(parts).collect();
+        secrets.sort_unstable();
+        secrets.dedup();
+        Self(secrets.into())
     }
 
-    /// Takes every configured value, and the credential of `Bearer …` alike values alone too.
-    fn of(values: &BTreeMap<String, String>) -> Self {
-        let mut secrets: Vec<String> = values
-            .values()
-            .flat_map(|value| {
-                let credential = value.split_once(' ').map(|(_, rest)| rest.trim().to_owned());
-                [Some(value.clone()), credential]
-            })
-            .flatten()
-            .filter(|value| value.len() >= SHORTEST)
-            .collect();
-        // The longest first, so that a part is not hidden before the whole.
-        secrets.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        Self(secrets)
-    }
-
-    /// The text without the secrets.
-    pub(crate) fn hide(&self, text: &str) -> String {
-        let mut hidden = text.to_owned();
-        for secret in &self.0 {
-            if hidden.contains(secret.as_str()) {
-                hidden = hidden.replace(secret.as_str(), "***");
-            }
-        }
-        hidden
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
     }
 }
 
-impl std::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// A value and the credentials in it, as far as they are long enough.
+pub(crate) fn parts(value: &str) -> Vec<String> {
+    let value = value.trim();
+    // Of other values with a space in them the rest may be a common word.
+    let credential = value
+        .split_once(' ')
+        .filter(|(scheme, _)| SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)))
+        .map(|(_, rest)| rest.trim().to_owned());
+    let url = reqwest::Url::parse(value).ok();
+    let password = url.as_ref().and_then(|url| url.password()).map(ToOwned::to_owned);
+    [Some(value.to_owned()), credential, password]
+        .into_iter()
+        .flatten()
+        .filter(|part| part.len() >= SHORTEST)
+        .collect()
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets({})", self.0.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_hidden_with_and_without_its_scheme() {
-        let secrets = Secrets::of(&BTreeMap::from([
-            ("Authorization".to_owned(), "Bearer abcdef123456".to_owned()),
-            ("X-Debug".to_owned(), "true".to_owned()),
-        ]));
-        assert_eq!(secrets.hide("got Bearer abcdef123456"), "got ***");
-        assert_eq!(secrets.hide("token=abcdef123456 true"), "token=*** true");
-        assert_eq!(format!("{secrets:?}"), "Secrets(2)");
     }
 }

@@ -121,6 +121,11 @@ fn source_failure(call: &Call, known: &Known, error: &SourceError, writes: bool)
         SourceError::Failed(reason) => {
             (script::Kind::Upstream, false, format!("the server {server:?} answered: {reason}"))
         }
+        SourceError::Unusable(reason) => (
+            script::Kind::Upstream,
+            false,
+            format!("the server {server:?} broke the protocol: {reason}{unknown}"),
+        ),
     };
     Failure { retryable, ..call.failure(kind, message) }
 }

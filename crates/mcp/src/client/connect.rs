@@ -20,12 +20,12 @@ use super::inbox::Inbox;
 use super::legacy::initialize;
 use super::modern::{discover, keep_listening};
 use super::{Client, ServerInfo, Shared};
+use crate::censor::Censor;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::journal::{Event, Journal};
 use crate::message::{code, shorten};
 use crate::revision::{LEGACY, MODERN, Revision};
-use crate::secrets::Secrets;
 use crate::transport::Transport;
 use crate::transport::http::Http;
 use crate::transport::stdio::{Stdio, process};
@@ -51,7 +51,7 @@ pub(super) async fn connect(
     let attempt = Attempt { endpoint, deadline, timeout, events, latest: Mutex::default() };
     let agreed = tokio::time::timeout_at(deadline, attempt.agree(before)).await;
     let (connection, info) = match agreed {
-        Ok(Err(Error::Timeout(_))) | Err(_) => return Err(attempt.too_late()),
+        Ok(Err(Error::Timeout { .. })) | Err(_) => return Err(attempt.too_late()),
         Ok(agreed) => agreed?,
     };
     if info.revision.is_modern() && tells_changes(info.capabilities.as_deref()) {
@@ -132,7 +132,7 @@ impl Attempt<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            Err(Probe::Unusable(Error::Lost(_) | Error::Timeout(_))) if self.is_stdio() => {}
+            Err(Probe::Unusable(Error::Lost(_) | Error::Timeout { .. })) if self.is_stdio() => {}
             Err(Probe::Unusable(error)) => return Err(error),
         }
         tracing::debug!(endpoint = ?self.endpoint, "started again for `initialize`");
@@ -168,15 +168,19 @@ impl Attempt<'_> {
         let finished = CancellationToken::new();
         let inbox = Arc::new(Inbox::new(Journal::new(
             self.events.clone(),
-            Secrets::of_endpoint(self.endpoint),
+            Censor::of_endpoint(self.endpoint),
         )));
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&inbox));
         let transport = match self.endpoint {
-            Endpoint::Stdio { command, args, env, cwd } => {
-                let (process, pipes) = process::start(command, args, env, cwd.as_deref())?;
+            Endpoint::Stdio { command, args, env, cwd, .. } => {
+                let started = process::start(command, args, env, cwd.as_deref());
+                let (process, pipes) = started.map_err(|error| match error {
+                    Error::Connect(why) => Error::Connect(inbox.journal().hide(&why)),
+                    error => error,
+                })?;
                 Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished)?)
             }
-            Endpoint::Http { url, headers } => {
+            Endpoint::Http { url, headers, .. } => {
                 let http = Http::new(url, headers, &inbox, &closing)?;
                 let farewell = http.clone().end_session();
                 let finished = finished.clone();
@@ -234,7 +238,7 @@ impl Attempt<'_> {
                     answer => answer.map_err(Probe::Unusable),
                 },
                 () = &mut patience => {
-                    return Err(Probe::Unusable(Error::Timeout(self.timeout)));
+                    return Err(Probe::Unusable(Error::Timeout { after: self.timeout, unreadable: None }));
                 }
             }
         }
@@ -272,7 +276,7 @@ impl Attempt<'_> {
             ) => Err(Probe::Unusable(error)),
             Err(error @ Error::Connect(_)) => Err(Probe::Unusable(error)),
             // Over HTTP nothing is lost with a response, so `initialize` may still work.
-            Err(error @ (Error::Lost(_) | Error::Timeout(_))) if self.is_stdio() => {
+            Err(error @ (Error::Lost(_) | Error::Timeout { .. })) if self.is_stdio() => {
                 Err(Probe::Unusable(error))
             }
             Err(_) => Err(Probe::Older),

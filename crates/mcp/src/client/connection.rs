@@ -16,6 +16,9 @@ use crate::message;
 use crate::revision::Revision;
 use crate::transport::{Outgoing, Transport};
 
+/// Between the first sign of a connection's end and the reason for it.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// A transport with its inbox.
 pub(crate) struct Connection {
     pub(crate) transport: Transport,
@@ -143,6 +146,7 @@ impl Connection {
                 result = &mut exchange, if exchanging => {
                     exchanging = false;
                     match result {
+                        Err(Error::Connect(why)) => break Err(self.not_sent(why).await),
                         Err(error) => break Err(error),
                         Ok(()) if self.transport.is_streamed() && self.inbox.is_waiting(ticket.id) => {
                             break Err(Error::Lost("the response held no answer".to_owned()));
@@ -156,12 +160,22 @@ impl Connection {
                     }
                 }
                 () = &mut timer, if limited => {
-                    break Err(Error::Timeout(started.elapsed()));
+                    let unreadable = self.inbox.unreadable(ticket.id);
+                    break Err(Error::Timeout { after: started.elapsed(), unreadable });
                 }
             }
         };
         drop(in_flight);
         outcome
+    }
+}
+
+impl Connection {
+    /// Nothing was sent. A server that died is seen to do so a moment after it stopped reading,
+    /// and why it died helps more.
+    async fn not_sent(&self, why: String) -> Error {
+        let ended = tokio::time::timeout(MOMENT, self.inbox.ended()).await;
+        Error::Connect(ended.unwrap_or(why))
     }
 }
 

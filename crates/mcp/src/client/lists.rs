@@ -35,7 +35,7 @@ struct Page<'a> {
 pub(super) async fn list_tools(shared: &Shared) -> Result<Vec<Tool>, Error> {
     tokio::time::timeout(LIST_TIME, all_pages(shared))
         .await
-        .unwrap_or(Err(Error::Timeout(LIST_TIME)))
+        .unwrap_or(Err(Error::Timeout { after: LIST_TIME, unreadable: None }))
 }
 
 async fn all_pages(shared: &Shared) -> Result<Vec<Tool>, Error> {

@@ -4,12 +4,19 @@
 //! what a method means.
 
 mod lenient;
+mod surrogates;
+mod tokens;
+mod unreadable;
 mod write;
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+
+pub(crate) use surrogates::{mended, unit};
+pub(crate) use tokens::{Token, tokens};
+pub(crate) use unreadable::{answered, answered_at_ends, fault};
 
 pub use lenient::{fields, flag, number, shorten, text};
 pub use write::{notification, object, quote, refusal, reply, request};
@@ -102,6 +109,9 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 /// Reads one message or one batch of messages.
 pub fn parse(text: &str) -> Result<Vec<Incoming<'_>>, Malformed> {
     let text = text.trim_start_matches('\u{feff}').trim_ascii();
+    if tokens::is_too_deep(text) {
+        return Err(Malformed);
+    }
     if text.starts_with('[') {
         let parts: Vec<&RawValue> = serde_json::from_str(text).map_err(|_| Malformed)?;
         if parts.is_empty() || parts.len() > LONGEST_BATCH {

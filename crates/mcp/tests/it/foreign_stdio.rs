@@ -70,7 +70,7 @@ async fn everything_reports_progress_only_when_asked() {
     let mut silent = call("trigger-long-running-operation", json!({"duration": 5, "steps": 5}));
     silent.timeout = Duration::from_millis(500);
     let error = server.client.call_tool(silent).await.unwrap_err();
-    assert!(matches!(error, mcp::Error::Timeout(_)), "{error}");
+    assert!(matches!(error, mcp::Error::Timeout { .. }), "{error}");
     // The connection is none the worse.
     assert_eq!(server.call("echo", json!({"message": "a"})).await.unwrap().text, "Echo: a");
     server.client.close().await;

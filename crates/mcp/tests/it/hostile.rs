@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::support::{
-    call, connect, connect_within, drain, eventually, fixture, http, is_alive, stdio,
+    Connected, call, connect, connect_within, drain, eventually, fixture, http, is_alive, stdio,
 };
 
 const FIXTURE: &str = "hostile.py";
@@ -42,7 +42,7 @@ async fn noise_on_stdout_is_logged_and_ignored() {
 async fn a_server_that_dies_in_the_call_says_its_last_words_but_no_secret() {
     let Endpoint::Stdio { command, args, cwd, .. } = fixture(FIXTURE, &["dies"]) else { panic!() };
     let env = BTreeMap::from([("TOKEN".to_owned(), "very-secret-value".to_owned())]);
-    let endpoint = Endpoint::Stdio { command, args, env, cwd };
+    let endpoint = Endpoint::Stdio { command, args, env, cwd, secrets: mcp::Secrets::default() };
     let mut server = connect(&endpoint).await.unwrap();
     let Err(Error::Lost(reason)) = server.call("echo", json!({})).await else { panic!("not lost") };
     assert!(reason.contains("exited with status 7"), "{reason}");
@@ -61,7 +61,7 @@ async fn a_server_that_never_answers_is_told_to_stop() {
     let mut silent = call("echo", json!({}));
     silent.timeout = Duration::from_millis(300);
     let outcome = server.client.call_tool(silent).await;
-    assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
     eventually("it was told", || lines(&path).len() == 2).await;
 
     let cancelled = call("echo", json!({}));
@@ -171,7 +171,7 @@ async fn progress_does_not_extend_a_call_for_ever() {
     endless.timeout = Duration::from_millis(200);
     let started = Instant::now();
     let outcome = server.client.call_tool(endless).await;
-    assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
     let took = started.elapsed();
     assert!(took > Duration::from_millis(1_900) && took < Duration::from_secs(20), "{took:?}");
     server.client.close().await;
@@ -374,7 +374,7 @@ async fn a_server_that_does_not_read_holds_nobody_up() {
     });
     let started = Instant::now();
     let outcomes = futures_util::future::join_all(calls).await;
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Timeout(_)))));
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Timeout { .. }))));
     server.client.close().await;
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
@@ -404,4 +404,191 @@ async fn a_server_goes_when_the_client_is_killed() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("the server is gone", || !is_alive(server)).await;
+}
+
+/// Calls a tool whose server writes this line as its answer, and gives the error and how long it
+/// took.
+async fn answered_with(server: &Connected, arguments: Value) -> Error {
+    let started = Instant::now();
+    let error = server.call("echo", arguments).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(10), "it hung: {error}");
+    error
+}
+
+#[tokio::test]
+async fn an_answer_with_nan_as_python_writes_it_ends_its_call_at_once() {
+    let server = connect(&fixture(FIXTURE, &["default-json"])).await.unwrap();
+    let error = answered_with(&server, json!({})).await;
+    assert!(matches!(error, Error::Protocol(_)), "{error:?}");
+    let words = error.to_string();
+    assert!(words.contains("its answer is not valid JSON: NaN at byte "), "{words}");
+    assert!(words.contains(r#""structuredContent": {"x": NaN}}}"#), "{words}");
+    server.client.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_ends_its_call_at_once_and_says_why() {
+    let server = connect(&fixture(FIXTURE, &["writes"])).await.unwrap();
+    let deep =
+        format!(r#"{{"id":ID,"result":{{"a":{}1{}}}}}"#, "[".repeat(5_000), "]".repeat(5_000));
+    for (line, words) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"x":-Infinity}}"#, "-Infinity at byte"),
+        (r#"{"result":{"x":nan},"id":ID,"jsonrpc":"2.0"}"#, "nan at byte"),
+        (r#"{"id":ID,"result":{"a":1},"result":{"a":2}}"#, "duplicate field `result`"),
+        (r#"{"id":ID,"result":{"content":[],"content":[]}}"#, "duplicate field `content`"),
+        (r#"{"id":ID,"result":{"a":1,}}"#, "not valid JSON"),
+        (r#"{"id":ID,"result":{"content":[{"type":"te"#, "not valid JSON"),
+        ("{\"id\":ID,\"result\":\"a\tb\"}", "control character"),
+        (r#"{"jsonrpc":"2.0","id":ID}"#, "neither `result` nor `error`"),
+        (deep.as_str(), "nested more than 256 levels deep"),
+    ] {
+        let error = answered_with(&server, json!({"line": line})).await.to_string();
+        assert!(error.contains(words), "{line:.80}: {error}");
+        assert!(error.len() < 400, "{error}");
+    }
+    // The connection is as good as before.
+    let line = r#"{"id":ID,"result":{"content":[{"type":"text","text":"fine"}]}}"#;
+    assert_eq!(server.call("echo", json!({"line": line})).await.unwrap().text, "fine");
+    server.client.close().await;
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_matched_whatever_the_order_of_its_fields() {
+    let server = connect(&fixture(FIXTURE, &["writes"])).await.unwrap();
+    for line in [r#"{"id": ID, "jsonrpc": "2.0", "result": "PAD"}"#, r#"{"result":"PAD","id":ID}"#]
+    {
+        let arguments = json!({"line": line, "padding": 65 * 1024 * 1024});
+        let error = answered_with(&server, arguments).await.to_string();
+        assert!(error.contains("longer than 64 MB"), "{error}");
+    }
+    server.client.close().await;
+}
+
+#[tokio::test]
+async fn a_text_cut_inside_a_character_gets_through() {
+    let server = connect(&fixture(FIXTURE, &["writes"])).await.unwrap();
+    let line = r#"{"id":ID,"result":{"content":[{"type":"text","text":"half \\ud83d"}],"structuredContent":{"a":"\\udE00"}}}"#
+        .replace("\\\\", "\\");
+    let result = server.call("echo", json!({"line": line})).await.unwrap();
+    assert_eq!(result.text, "half \u{fffd}");
+    assert_eq!(result.structured.unwrap().get(), r#"{"a":"\ufffd"}"#);
+    server.client.close().await;
+}
+
+#[tokio::test]
+async fn a_timeout_says_what_arrived_meanwhile_and_could_not_be_read() {
+    let server = connect(&fixture(FIXTURE, &["writes"])).await.unwrap();
+    let long = "y".repeat(5_000);
+    let lines = format!("{{\n  \"id\": ID,\n  \"result\": \"{long}\"\n}}");
+    let mut unreadable = call("echo", json!({"line": lines}));
+    unreadable.timeout = Duration::from_millis(700);
+    let error = server.client.call_tool(unreadable).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    let words = error.to_string();
+    assert!(
+        words.contains("; meanwhile 4 lines arrived that could not be read, the first: {"),
+        "{words}"
+    );
+    // It does not stick to later calls.
+    let mut silent = call("echo", json!({"line": ""}));
+    silent.timeout = Duration::from_millis(300);
+    let words = server.client.call_tool(silent).await.unwrap_err().to_string();
+    assert!(!words.contains("meanwhile"), "{words}");
+    let mut long = call("echo", json!({"line": long}));
+    long.timeout = Duration::from_millis(300);
+    let words = server.client.call_tool(long).await.unwrap_err().to_string();
+    assert!(words.contains("meanwhile 1 line arrived") && words.len() < 400, "{words}");
+    server.client.close().await;
+}
+
+/// A server that repeats `secret` wherever it can, and an environment value that is none.
+fn repeating(secret: &str, secrets: &[&str]) -> Endpoint {
+    let Endpoint::Stdio { command, args, cwd, .. } = fixture(FIXTURE, &["repeats"]) else {
+        panic!()
+    };
+    let env = BTreeMap::from([
+        ("TOKEN".to_owned(), secret.to_owned()),
+        ("REGION".to_owned(), "eu-central-1".to_owned()),
+    ]);
+    let secrets = mcp::Secrets::new(secrets.iter().copied());
+    Endpoint::Stdio { command, args, env, cwd, secrets }
+}
+
+#[tokio::test]
+async fn a_secret_that_a_server_repeats_is_hidden_in_all_it_sends() {
+    let secret = "s3cr3t/\"XYZZY\"-\u{e9}42";
+    // The secret of another server counts, too.
+    for secrets in [vec![secret], vec!["another-server's", secret]] {
+        let endpoint = repeating(secret, &secrets);
+        let mut server = connect(&endpoint).await.unwrap();
+        let tools = server.client.list_tools().await.unwrap();
+        assert_eq!(tools[0].description.as_deref(), Some("uses *** of eu-central-1"));
+        let (sender, progress) = mpsc::unbounded_channel();
+        let mut repeated = call("echo", json!({}));
+        repeated.progress = Some(sender.clone());
+        let result = server.client.call_tool(repeated).await.unwrap();
+        assert!(result.is_error);
+        assert_eq!(result.text, r#"{"token": "***", "region": "eu-central-1"}"#);
+        assert_eq!(result.structured.as_ref().unwrap().get(), r#"{"***": [1.5, "***"]}"#);
+        assert_eq!(drain(progress)[0].message.as_deref(), Some("***"));
+
+        let mut fails = call("echo", json!({"fails": true}));
+        fails.progress = Some(sender);
+        let Err(Error::Rpc { message, data, .. }) = server.client.call_tool(fails).await else {
+            panic!("no error")
+        };
+        assert_eq!(message, "refused ***");
+        assert_eq!(data.unwrap().get(), r#"{"with": "***"}"#);
+        server.client.close().await;
+        let log = server.log();
+        assert!(log.iter().any(|line| line == r#"log: {"with": "***"}"#), "{log:?}");
+        assert!(log.iter().any(|line| line == "noise: noise ***"), "{log:?}");
+        assert!(log.iter().any(|line| line == "stderr: ***"), "{log:?}");
+        let everything = format!("{result:?} {tools:?} {log:?} {endpoint:?} {:?}", server.client);
+        assert!(!everything.contains("XYZZY"), "{everything}");
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_stands_in_the_configuration_is_left_in_results() {
+    let server = connect(&repeating("a-plain-directory", &[])).await.unwrap();
+    let (sender, _progress) = mpsc::unbounded_channel();
+    let mut repeated = call("echo", json!({}));
+    repeated.progress = Some(sender);
+    let result = server.client.call_tool(repeated).await.unwrap();
+    assert_eq!(result.text, r#"{"token": "a-plain-directory", "region": "eu-central-1"}"#);
+    server.client.close().await;
+}
+
+#[tokio::test]
+async fn secrets_in_command_arguments_and_address_are_in_no_error() {
+    let secret = "s3cr3t-XYZZY-42";
+    let secrets = mcp::Secrets::new([secret]);
+    let program = |command: &str, args: &[&str]| Endpoint::Stdio {
+        command: command.to_owned(),
+        args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        env: BTreeMap::new(),
+        cwd: None,
+        secrets: secrets.clone(),
+    };
+    let address = Endpoint::Http {
+        url: format!("http://{secret}.invalid:1/x"),
+        headers: BTreeMap::new(),
+        secrets: secrets.clone(),
+    };
+    let words = ["-c", "echo bad token $0 >&2; exit 1", secret];
+    for endpoint in [program(secret, &[]), program("/bin/sh", &words), address] {
+        let shown = format!("{} {endpoint:?}", refused(&endpoint).await);
+        assert!(shown.contains("***"), "{shown}");
+        assert!(!shown.to_ascii_lowercase().contains("xyzzy"), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_at_start_says_why_also_where_the_write_fails_first() {
+    for _ in 0..20 {
+        let script = "exec <&-; echo no licence >&2; sleep 0.05; exit 4";
+        let why = refused(&stdio("/bin/sh", &["-c", script])).await;
+        assert!(why.contains("exited with status 4") && why.contains("no licence"), "{why}");
+    }
 }

@@ -144,7 +144,7 @@ async fn redirects_do_not_carry_secrets_to_another_host() {
     })
     .await;
     let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-    let endpoint = Endpoint::Http { url, headers };
+    let endpoint = Endpoint::Http { url, headers, secrets: mcp::Secrets::default() };
     let error = connect_within(&endpoint, Duration::from_secs(5)).await.err().unwrap().to_string();
     assert!(error.contains(other.trim_end_matches("/mcp")), "{error}");
     assert!(error.contains("put the final address in `url`"), "{error}");
@@ -164,7 +164,8 @@ async fn redirects_within_the_server_are_followed() {
     })
     .await;
     let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-    let server = connect(&Endpoint::Http { url, headers }).await.unwrap();
+    let server =
+        connect(&Endpoint::Http { url, headers, secrets: mcp::Secrets::default() }).await.unwrap();
     assert_eq!(server.call("echo", json!({})).await.unwrap().text, "very-secret-value");
     server.client.close().await;
 }
@@ -183,7 +184,7 @@ async fn refusals_say_what_to_do_and_no_secret() {
                 .await;
         let headers =
             BTreeMap::from([("Authorization".to_owned(), "Bearer very-secret".to_owned())]);
-        let endpoint = Endpoint::Http { url, headers };
+        let endpoint = Endpoint::Http { url, headers, secrets: mcp::Secrets::default() };
         let error = connect(&endpoint).await.err().unwrap().to_string();
         assert!(error.contains(words) && !error.contains("very-secret"), "{error}");
         assert!(!format!("{endpoint:?}").contains("very-secret"));
@@ -271,7 +272,7 @@ async fn silence_is_a_timeout() {
     let mut silent = call("echo", json!({}));
     silent.timeout = Duration::from_millis(300);
     let outcome = server.client.call_tool(silent).await;
-    assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
     assert_eq!(server.names().await, ["echo"]);
 }
 
@@ -452,6 +453,75 @@ async fn a_call_that_is_over_leaves_its_connection_usable() {
     .await;
     for _ in 0..20 {
         assert_eq!(server.call("echo", json!({})).await.unwrap().text, "first");
+    }
+    server.client.close().await;
+}
+
+fn json_body(body: impl Into<Body>) -> Response {
+    Response::builder().header("content-type", "application/json").body(body.into()).unwrap()
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_an_error_that_says_so() {
+    for (body, words) in [
+        (
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"x":NaN}}"#,
+            "its answer is not valid JSON: NaN at byte",
+        ),
+        // Here the answer needs no id to be known as one.
+        (r#"{"result":{"x":Infinity"#, "its answer is not valid JSON: Infinity at byte"),
+        (
+            "Internal error",
+            "its answer is not valid JSON: expected value at byte 0: Internal error",
+        ),
+        ("", "its answer is not valid JSON: EOF"),
+    ] {
+        let (_server, error) =
+            called(move |seen| json_body(body.replace("ID", &seen.body["id"].to_string()))).await;
+        assert!(matches!(&error, Error::Protocol(why) if why.starts_with(words)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_json_is_an_error_that_says_so() {
+    let (_server, error) = called(|seen| {
+        stream(format!("data: {{\"id\":{},\"result\":{{\"x\":NaN}}}}\n\n", seen.body["id"]))
+    })
+    .await;
+    assert!(matches!(&error, Error::Protocol(why) if why.contains("NaN")), "{error:?}");
+    let (_server, error) = called(|_| stream("data: nothing of use\n\n")).await;
+    let words = error.to_string();
+    assert!(matches!(error, Error::Lost(_)), "{words}");
+    assert!(words.contains("could not be read, the first: nothing of use"), "{words}");
+}
+
+#[tokio::test]
+async fn a_secret_that_an_http_server_repeats_is_hidden() {
+    let url = serve(|seen| {
+        modern(seen).unwrap_or_else(|| match seen.body["params"]["arguments"]["as"].as_str() {
+            Some("event") => stream(format!(
+                "data: {{\"id\":{},\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}}}\n\n",
+                seen.body["id"],
+                seen.header("authorization")
+            )),
+            Some("refusal") => failure(400, -32000, seen.header("authorization")),
+            Some("unreadable") => json_body(seen.header("authorization").to_owned()),
+            _ => answer(seen, &text(seen.header("authorization"))),
+        })
+    })
+    .await;
+    let headers =
+        BTreeMap::from([("Authorization".to_owned(), "Bearer s3cr3t-XYZZY-42".to_owned())]);
+    let secrets = mcp::Secrets::new(["s3cr3t-XYZZY-42"]);
+    let server = connect(&Endpoint::Http { url, headers, secrets }).await.unwrap();
+    for form in ["body", "event"] {
+        let result = server.call("echo", json!({"as": form})).await.unwrap();
+        assert_eq!(result.text, "Bearer ***", "{form}");
+    }
+    for form in ["refusal", "unreadable"] {
+        let error = server.call("echo", json!({"as": form})).await.unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains("***") && !shown.contains("XYZZY"), "{form}: {shown}");
     }
     server.client.close().await;
 }

@@ -227,7 +227,7 @@ async fn serve(peer: Peer, sessions: bool, json: bool) -> Served {
 impl Served {
     fn endpoint(&self) -> Endpoint {
         let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-        Endpoint::Http { url: self.url.clone(), headers }
+        Endpoint::Http { url: self.url.clone(), headers, secrets: mcp::Secrets::default() }
     }
 
     fn requests(&self) -> Vec<String> {
@@ -393,6 +393,7 @@ async fn both_eras_over_stdio() {
             .to_vec(),
             env: BTreeMap::from([("PINFOLD_TEST_PEER".to_owned(), mode.to_owned())]),
             cwd: None,
+            secrets: mcp::Secrets::default(),
         };
         let mut server = connect(&endpoint).await.unwrap();
         assert_eq!(server.client.info().revision.0, revision);
@@ -400,7 +401,7 @@ async fn both_eras_over_stdio() {
         let mut waiting = call("wait", json!({}));
         waiting.timeout = Duration::from_millis(300);
         let outcome = server.client.call_tool(waiting).await;
-        assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(Error::Timeout { .. })), "{outcome:?}");
         assert_eq!(server.call("echo", json!({})).await.unwrap().text, "echo");
         let mut log = Vec::new();
         eventually("the server saw the cancel", || {

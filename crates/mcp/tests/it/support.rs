@@ -44,11 +44,16 @@ pub(crate) fn stdio(command: impl AsRef<Path>, args: &[&str]) -> Endpoint {
         args: args.iter().map(|arg| (*arg).to_owned()).collect(),
         env: BTreeMap::new(),
         cwd: None,
+        secrets: mcp::Secrets::default(),
     }
 }
 
 pub(crate) fn http(url: &str) -> Endpoint {
-    Endpoint::Http { url: url.to_owned(), headers: BTreeMap::new() }
+    Endpoint::Http {
+        url: url.to_owned(),
+        headers: BTreeMap::new(),
+        secrets: mcp::Secrets::default(),
+    }
 }
 
 /// One of the hostile servers in `fixtures/`.

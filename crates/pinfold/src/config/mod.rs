@@ -270,9 +270,27 @@ impl Config {
         let table = if imported { "mcpServers" } else { "servers" };
         let server = self.file.servers.get(name).context("no such server")?;
         let directory = document.path.parent().unwrap_or(Path::new("/"));
-        expanded(server, directory)
+        let mut endpoint = expanded(server, directory)
             .and_then(|server| server.endpoint())
-            .map_err(|fault| document.error(&[table, name], fault))
+            .map_err(|fault| document.error(&[table, name], fault))?;
+        let (mcp::Endpoint::Stdio { secrets, .. } | mcp::Endpoint::Http { secrets, .. }) =
+            &mut endpoint;
+        *secrets = self.secrets();
+        Ok(endpoint)
+    }
+
+    /// What came by `${…}` for any server or for the database, whichever are used: one server may
+    /// repeat what was meant for another.
+    fn secrets(&self) -> mcp::Secrets {
+        let servers = self.file.servers.values().flat_map(|server| {
+            let values = server.env.values().chain(server.headers.values()).chain(&server.args);
+            values.chain(&server.command).chain(&server.url)
+        });
+        let found: Vec<String> = servers
+            .chain(&self.file.database)
+            .flat_map(|text| secrets::values(text, &secrets::environment))
+            .collect();
+        mcp::Secrets::new(found.iter().map(String::as_str))
     }
 }
 

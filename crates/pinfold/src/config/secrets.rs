@@ -5,7 +5,9 @@
 //! `${env:NAME}` are understood too, because the files of other clients use them; `$${` is a
 //! plain `${`.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::path::Path;
 
 /// Why a text could not be expanded. Says names, never values.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,6 +68,41 @@ pub(crate) fn expand(
     Ok(out)
 }
 
+/// Variables that every program on this machine has, so that their values are no secrets.
+const KNOWN: [&str; 14] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TERM",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "PWD",
+    "HOSTNAME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// The secrets that [`expand`] would put into `text`: what its variables hold, save what every
+/// program knows anyway and the path of something that is there, without which the results of a
+/// server of files would be of no use. A default stands in the file and is no secret.
+pub(crate) fn values(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let is_path = |value: &str| value.starts_with('/') && Path::new(value).exists();
+    let found = RefCell::new(Vec::new());
+    // A variable that is missing is for whoever starts that server to complain about.
+    let _ = expand(text, &|name| {
+        let value = lookup(name).unwrap_or_default();
+        if !KNOWN.contains(&name) && !is_path(&value) {
+            found.borrow_mut().push(value.clone());
+        }
+        Some(value)
+    });
+    found.into_inner()
+}
+
 /// The variables that are used anywhere in `text`, which need not be well-formed.
 pub(crate) fn names(text: &str) -> Vec<String> {
     text.split("${")
@@ -114,6 +151,22 @@ mod tests {
     fn a_value_is_not_expanded_again() {
         let nested = expand("${A}", &|_| Some("${TOKEN}".to_owned())).unwrap();
         assert_eq!(nested, "${TOKEN}");
+    }
+
+    #[test]
+    fn only_what_came_from_outside_and_is_known_to_few_is_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap().to_owned();
+        let lookup = |name: &str| match name {
+            "TOKEN" => Some("t0p-secret".to_owned()),
+            "HOME" => Some("/home/somebody".to_owned()),
+            "DOCUMENTS" => Some(path.clone()),
+            "GONE" => Some("/no/such/path".to_owned()),
+            _ => None,
+        };
+        let text = "Bearer ${MISSING}${TOKEN} ${HOME} ${DOCUMENTS} ${GONE} ${REGION:-eu-central-1}";
+        assert_eq!(values(text, &lookup), ["", "t0p-secret", "/no/such/path", ""]);
+        assert!(values("plain-text-value $${TOKEN}", &lookup).is_empty());
     }
 
     #[test]

@@ -249,3 +249,25 @@ fn a_workspace_apart_from_what_pinfold_writes_is_fine_and_any_other_is_not() {
         assert!(fault.contains(&format!("could change {key}")), "{fault}");
     }
 }
+
+#[test]
+fn every_server_is_given_all_secrets_and_no_plain_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pinfold.toml");
+    // Variables that cargo sets for every test: a test may not set its own, other threads read.
+    std::fs::write(
+        &path,
+        "[servers.a]\ncommand = 'a'\nenv = { T = 'x-${CARGO_PKG_DESCRIPTION}', R = 'eu-central-1' }\n\
+         [servers.b]\nurl = 'https://b.example'\nheaders = { A = 'Bearer ${CARGO_PKG_NAME}-' }\n\
+         [servers.c]\ncommand = 'c'\nargs = ['${PINFOLD_NOT_SET_ANYWHERE}', '${CARGO_MANIFEST_DIR}']\n",
+    )
+    .unwrap();
+    let config = read(&path, Chosen::ByPerson).unwrap();
+    let expected = mcp::Secrets::new([env!("CARGO_PKG_DESCRIPTION")]);
+    for name in ["a", "b"] {
+        let endpoint = config.endpoint(name).unwrap();
+        let (mcp::Endpoint::Stdio { secrets, .. } | mcp::Endpoint::Http { secrets, .. }) = endpoint;
+        assert_eq!(secrets, expected, "{name}");
+        assert_ne!(secrets, mcp::Secrets::default());
+    }
+}

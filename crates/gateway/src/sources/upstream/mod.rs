@@ -139,9 +139,9 @@ impl Source for Upstream {
                 // A tool that was offered is unknown, or wants other arguments than it said.
                 Err(error @ mcp::Error::Rpc { code: METHOD_NOT_FOUND | INVALID_PARAMS, .. }) => {
                     self.shared.doubt.notify_one();
-                    return Err(self.shared.explain(error));
+                    return Err(explained(error));
                 }
-                outcome => return outcome.map_err(|error| self.shared.explain(error)),
+                outcome => return outcome.map_err(explained),
             }
         }
     }
@@ -200,36 +200,32 @@ impl Shared {
     }
 
     fn unavailable(&self, otherwise: &str) -> SourceError {
-        let snapshot = self.snapshot();
-        let reason = match &snapshot.state {
-            State::Down { reason } => reason,
-            State::Starting | State::Ready => otherwise,
-        };
-        SourceError::Unavailable(format!("server `{}` is not available: {reason}", self.name))
+        SourceError::Unavailable(match &self.snapshot().state {
+            State::Down { reason } => reason.clone(),
+            State::Starting | State::Ready => otherwise.to_owned(),
+        })
     }
+}
 
-    fn explain(&self, error: mcp::Error) -> SourceError {
-        let name = &self.name;
-        match error {
-            mcp::Error::Connect(reason) => {
-                SourceError::Unavailable(format!("server `{name}` is not available: {reason}"))
-            }
-            mcp::Error::Lost(reason) => SourceError::Lost(format!(
-                "the connection to server `{name}` ended before the answer ({reason}): whether the \
-                 call took effect is unknown"
-            )),
-            mcp::Error::Timeout(after) => SourceError::Timeout(format!(
-                "server `{name}` gave no answer within {:.1} s; it was told to stop",
+/// An error in the gateway's terms. Whoever tells it names the server.
+fn explained(error: mcp::Error) -> SourceError {
+    match error {
+        mcp::Error::Connect(reason) => SourceError::Unavailable(reason),
+        mcp::Error::Lost(reason) => SourceError::Lost(reason),
+        mcp::Error::Timeout { after, unreadable } => {
+            let meanwhile =
+                unreadable.map_or_else(String::new, |what| format!("; meanwhile {what}"));
+            SourceError::Timeout(format!(
+                "the server gave no answer within {:.1} s; it was told to stop{meanwhile}",
                 after.as_secs_f64()
-            )),
-            mcp::Error::Cancelled => SourceError::Cancelled,
-            error @ (mcp::Error::Refused(_)
-            | mcp::Error::Rpc { .. }
-            | mcp::Error::Protocol(_)
-            | mcp::Error::InputRequired(_)) => {
-                SourceError::Failed(format!("server `{name}`: {error}"))
-            }
+            ))
         }
+        mcp::Error::Cancelled => SourceError::Cancelled,
+        error
+        @ (mcp::Error::Refused(_) | mcp::Error::Rpc { .. } | mcp::Error::InputRequired(_)) => {
+            SourceError::Failed(error.to_string())
+        }
+        mcp::Error::Protocol(what) => SourceError::Unusable(what),
     }
 }
 

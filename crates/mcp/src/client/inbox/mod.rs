@@ -22,6 +22,9 @@ const CHANGES_APART: Duration = Duration::from_millis(100);
 /// An id is sent back as it came, so it has a bound, in bytes.
 const LONGEST_ID: usize = 256;
 
+/// Longest part of an unreadable line that an error text shows, in bytes.
+const LONGEST_SHOWN: usize = 200;
+
 /// We declare no capability of a client, so nothing that needs one may be asked of us.
 const NOT_DECLARED: &str = "this client did not declare that capability";
 
@@ -40,6 +43,14 @@ struct Waiting {
     answer: oneshot::Sender<Result<Box<RawValue>, Error>>,
     activity: Arc<Notify>,
     progress: Option<Meter>,
+    unreadable: Unreadable,
+}
+
+/// What arrived while a request waited and could not be read. One of it may be its answer.
+#[derive(Default)]
+struct Unreadable {
+    count: u64,
+    first: Option<Arc<str>>,
 }
 
 /// Passes progress on: only what rises, at a bounded rate.
@@ -87,7 +98,9 @@ impl Inbox {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let meter =
             progress.map(|to| Meter { to, last: f64::NEG_INFINITY, budget: Budget::default() });
-        let waiting = Waiting { answer, activity: Arc::clone(&activity), progress: meter };
+        let unreadable = Unreadable::default();
+        let waiting =
+            Waiting { answer, activity: Arc::clone(&activity), progress: meter, unreadable };
         let mut all = self.waiting();
         // Looked at under the lock: `end` takes it after setting the reason, so none is forgotten.
         if let Some(reason) = self.ended.borrow().clone() {
@@ -117,11 +130,66 @@ impl Inbox {
     /// Takes what arrived and gives back what is to be answered. `about` is the request in whose
     /// own stream it came, where there is such a thing.
     pub(crate) fn receive(&self, arrived: &str, about: Option<i64>) -> Vec<String> {
-        let Ok(messages) = message::parse(arrived) else {
-            self.journal.line("noise", arrived);
+        // Before anything else sees it.
+        let mended = message::mended(arrived);
+        let arrived = self.journal.hide_in_message(&mended);
+        let Ok(messages) = message::parse(&arrived) else {
+            self.refuse(&arrived);
             return Vec::new();
         };
         messages.into_iter().filter_map(|message| self.take(message, about)).collect()
+    }
+
+    /// Ends the requests that an unreadable text seems to answer; else it is noise.
+    fn refuse(&self, text: &str) {
+        let mut answered = message::answered(text);
+        answered.retain(|id| self.is_waiting(*id));
+        if answered.is_empty() {
+            return self.note_unreadable(text);
+        }
+        let why = self.fault(text);
+        self.journal.line("noise", &why);
+        for id in answered {
+            self.fail(id, Error::Protocol(why.clone()));
+        }
+        // It may have been the answer to another one as well, where two ran into each other.
+        self.remember_unreadable(text);
+    }
+
+    /// What is wrong with an answer, in words.
+    pub(crate) fn fault(&self, text: &str) -> String {
+        format!(
+            "its answer {}",
+            message::fault(&self.journal.hide(&self.journal.hide_in_message(text)))
+        )
+    }
+
+    /// Logs what could not be read, and remembers it for those that wait.
+    pub(crate) fn note_unreadable(&self, text: &str) {
+        self.journal.line("noise", text);
+        self.remember_unreadable(text);
+    }
+
+    fn remember_unreadable(&self, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let text = self.journal.hide(&text[..text.floor_char_boundary(10 * LONGEST_SHOWN)]);
+        let shown: Arc<str> = shorten(&text, LONGEST_SHOWN).into();
+        for waiting in self.waiting().values_mut() {
+            waiting.unreadable.count += 1;
+            waiting.unreadable.first.get_or_insert_with(|| Arc::clone(&shown));
+        }
+    }
+
+    /// What arrived for nobody since a request was made, in words.
+    pub(crate) fn unreadable(&self, id: i64) -> Option<String> {
+        let all = self.waiting();
+        let Unreadable { count, first } = &all.get(&id)?.unreadable;
+        let first = first.as_ref()?;
+        let lines = if *count == 1 { "line" } else { "lines" };
+        Some(format!("{count} {lines} arrived that could not be read, the first: {first}"))
     }
 
     fn take(&self, message: Incoming<'_>, about: Option<i64>) -> Option<String> {

@@ -1,9 +1,9 @@
 use super::*;
-use crate::secrets::Secrets;
+use crate::censor::Censor;
 
 fn inbox() -> Inbox {
     let (events, _) = mpsc::unbounded_channel();
-    Inbox::new(Journal::new(events, Secrets::default()))
+    Inbox::new(Journal::new(events, Censor::default()))
 }
 
 #[test]

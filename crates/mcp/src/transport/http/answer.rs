@@ -57,7 +57,12 @@ impl Shared {
                         Broken::TooLong => too_long(),
                         Broken::Cut(what) => self.lost(&what),
                     })?;
-                self.deliver(&String::from_utf8_lossy(&body), Some(id));
+                let body = String::from_utf8_lossy(&body);
+                self.deliver(&body, Some(id));
+                // There is no other answer than this.
+                if self.inbox.is_waiting(id) && parse(&body).is_err() {
+                    return Err(Error::Protocol(self.inbox.fault(&body)));
+                }
                 Ok(())
             }
             "text/event-stream" => self.follow(response, id, modern).await,
@@ -77,8 +82,11 @@ impl Shared {
         let mut attempts = 0;
         while self.inbox.is_waiting(id) {
             let Some(last_event) = place.last_event.clone().filter(|_| !modern) else {
-                let what =
+                let mut what =
                     broken.unwrap_or_else(|| "the response ended without an answer".to_owned());
+                if let Some(unreadable) = self.inbox.unreadable(id) {
+                    what = format!("{what}, and {unreadable}");
+                }
                 return Err(self.lost(&what));
             };
             if attempts == RESUMPTIONS {
@@ -177,7 +185,8 @@ impl Shared {
             ));
         }
         let body = read_body(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        let body = String::from_utf8_lossy(&body).into_owned();
+        let body = String::from_utf8_lossy(&body);
+        let body = self.inbox.journal().hide_in_message(&body);
         if self.session().is_some() && is_about_the_session(status, &body) {
             self.inbox.end("the server ended the session", false);
             return Error::Connect("the server ended the session".to_owned());

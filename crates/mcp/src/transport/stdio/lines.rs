@@ -64,22 +64,6 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 }
 
-/// The id of an answer that was too long, where the two usual orders of its fields show it.
-pub(crate) fn answered(head: &[u8], tail: &[u8]) -> Option<i64> {
-    let head = String::from_utf8_lossy(head);
-    let head: String = head.chars().filter(|c| !c.is_whitespace()).collect();
-    if let Some(rest) =
-        head.strip_prefix(r#"{"jsonrpc":"2.0","id":"#).or_else(|| head.strip_prefix(r#"{"id":"#))
-    {
-        return rest.split_once(',').and_then(|(id, _)| id.parse().ok());
-    }
-    let tail = String::from_utf8_lossy(tail);
-    let tail: String = tail.chars().filter(|c| !c.is_whitespace()).collect();
-    let tail = tail.strip_suffix('}')?;
-    let tail = tail.strip_suffix(r#","jsonrpc":"2.0""#).unwrap_or(tail);
-    tail.rsplit_once(r#","id":"#).and_then(|(_, id)| id.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,13 +85,5 @@ mod tests {
         let text = [b"a\n".as_slice(), &[b'x'; 10_000], b"\nb\nc"].concat();
         assert_eq!(read(&text, 100).await, ["a", "cut 101 4096", "b", "c"]);
         assert_eq!(read(b"12345\n123456\n", 5).await, ["12345", "cut 6 0"]);
-    }
-
-    #[test]
-    fn the_id_is_found_at_either_end() {
-        assert_eq!(answered(br#"{"jsonrpc":"2.0","id":12,"result":{"#, b"}}"), Some(12));
-        assert_eq!(answered(br#"{"result":{"#, br#"}]},"jsonrpc":"2.0","id":7}"#), Some(7));
-        assert_eq!(answered(br#"{"result":{"#, br#"}]},"id":7,"jsonrpc":"2.0"}"#), Some(7));
-        assert_eq!(answered(b"noise", b"noise"), None);
     }
 }

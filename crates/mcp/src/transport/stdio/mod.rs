@@ -13,6 +13,7 @@ use self::process::{Pipes, Process};
 use super::LONGEST_MESSAGE;
 use crate::client::Inbox;
 use crate::error::Error;
+use crate::message::answered_at_ends;
 
 mod input;
 mod lines;
@@ -130,12 +131,13 @@ async fn read(output: ChildStdout, input: Input, inbox: Arc<Inbox>) {
             }
             Line::Cut { head, tail } => {
                 let limit = LONGEST_MESSAGE >> 20;
-                match lines::answered(head, tail) {
+                match answered_at_ends(head, tail) {
                     Some(id) => inbox
                         .fail(id, Error::Protocol(format!("its answer is longer than {limit} MB"))),
-                    None => inbox
-                        .journal()
-                        .line("noise", &format!("a line longer than {limit} MB was dropped")),
+                    None => inbox.note_unreadable(&format!(
+                        "a line longer than {limit} MB was dropped: {}",
+                        String::from_utf8_lossy(head)
+                    )),
                 }
             }
         }
