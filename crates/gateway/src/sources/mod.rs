@@ -85,7 +85,10 @@ pub enum SourceError {
     /// Cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The server answered with an error, or broke the protocol.
+    /// The server answered with an error.
     #[error("{0}")]
     Failed(String),
+    /// The server answered with what cannot be used: the outcome is unknown.
+    #[error("{0}")]
+    Unusable(String),
 }
