@@ -7,6 +7,7 @@
 use serde_json::json;
 use store::{AuditRow, IntentRow, IntentState};
 
+use crate::backlog::Ending;
 use crate::call::{Call, Caller, Ended};
 use crate::gateway::{Gateway, now_ms};
 use crate::records::ARGUMENT_BYTES;
@@ -48,31 +49,29 @@ pub(crate) async fn record(gateway: &Gateway, call: &Call, ended: &Ended) {
     match &call.caller {
         Caller::Script(script) => {
             if let Some((id, state)) = &ended.intent {
-                let kept = gateway.store.intent_ended(id, *state, None, now_ms()).await;
-                tell(kept, &call.tool);
+                keep(gateway, call, Ending::Intent { id: id.clone(), state: *state, audit: None })
+                    .await;
             }
             script.ended(call, ended);
         }
         Caller::Direct(_)
             if ended.recorded || matches!(ended.outcome, Outcome::NeedsApproval(_)) => {}
         Caller::Direct(_) => {
-            let row = row(call, ended);
-            let kept = match &ended.intent {
+            let row = Box::new(row(call, ended));
+            let ending = match &ended.intent {
                 Some((id, state)) => {
-                    gateway.store.intent_ended(id, *state, Some(&row), now_ms()).await
+                    Ending::Intent { id: id.clone(), state: *state, audit: Some(row) }
                 }
-                None => gateway.store.audit(&[row]).await.map(|()| true),
+                None => Ending::Call { audit: row },
             };
-            tell(kept, &call.tool);
+            keep(gateway, call, ending).await;
         }
     }
 }
 
-fn tell(kept: Result<bool, store::Error>, tool: &str) {
-    match kept {
-        Ok(true) => {}
-        Ok(false) => tracing::error!(tool, "another process took this one for gone"),
-        Err(error) => tracing::error!(tool, %error, "a call could not be recorded"),
+async fn keep(gateway: &Gateway, call: &Call, ending: Ending) {
+    if let Err(reason) = gateway.backlog.keep(&gateway.store, &gateway.owner, ending).await {
+        tracing::error!(tool = call.tool, reason, "a call could not be recorded");
     }
 }
 

@@ -63,6 +63,8 @@ impl Call {
 #[derive(Debug)]
 pub(crate) struct Grant {
     by: Option<String>,
+    /// The approval that was used up for it.
+    approval: Option<String>,
     definitions: HashMap<String, String>,
 }
 
@@ -70,6 +72,11 @@ impl Grant {
     /// Who was asked, if somebody was.
     pub(crate) fn by(&self) -> Option<&str> {
         self.by.as_deref()
+    }
+
+    /// The approval that was used up for it.
+    fn approval(&self) -> Option<String> {
+        self.approval.clone()
     }
 
     /// Of a script: the definitions of the tools that it covers.
@@ -109,12 +116,14 @@ pub(crate) struct Ended {
     pub(crate) approved_by: Option<String>,
     /// It has written its audit row itself.
     pub(crate) recorded: bool,
+    /// Nothing was sent and nothing ran.
+    pub(crate) unsent: bool,
 }
 
 impl Ended {
     /// Nothing was sent.
     pub(crate) fn before(outcome: Outcome) -> Self {
-        Self { outcome, intent: None, approved_by: None, recorded: false }
+        Self { outcome, intent: None, approved_by: None, recorded: false, unsent: true }
     }
 }
 
@@ -168,22 +177,24 @@ impl Gateway {
 
     /// The whole road.
     pub(crate) async fn travel(self: &Arc<Self>, call: Call) -> Outcome {
-        let ready = match self.prepare(&call).await {
+        let mut underway = Underway { call, stage: Stage::Prepare };
+        let ready = match self.prepare(&underway.call).await {
             Ok(ready) => ready,
             Err(outcome) => {
-                audit::record(self, &call, &Ended::before(outcome.clone())).await;
+                underway.stage = Stage::Over;
+                audit::record(self, &underway.call, &Ended::before(outcome.clone())).await;
                 return outcome;
             }
         };
         let gateway = self.clone();
-        match call.caller.clone() {
+        match underway.call.caller.clone() {
             // A script that ends drops the calls it waits for; a write has to be seen through.
             Caller::Script(script) if ready.writes() => {
-                let failure = call.failure(script::Kind::Upstream, "the call broke off");
-                let job = script.writes.spawn(async move { gateway.finish(call, ready).await });
+                let failure = underway.call.failure(script::Kind::Upstream, "the call broke off");
+                let job = script.writes.spawn(async move { gateway.finish(underway, ready).await });
                 job.await.unwrap_or(Outcome::Failed(failure))
             }
-            _ => gateway.finish(call, ready).await,
+            _ => gateway.finish(underway, ready).await,
         }
     }
 
@@ -197,16 +208,20 @@ impl Gateway {
     }
 
     /// `run → record`.
-    async fn finish(self: Arc<Self>, call: Call, ready: Ready) -> Outcome {
+    async fn finish(self: Arc<Self>, mut underway: Underway, ready: Ready) -> Outcome {
         let approved_by = ready.grant.by().map(str::to_owned);
-        let mut underway = Underway { call, over: false };
+        let approval = ready.grant.approval();
+        underway.stage = Stage::Run;
         let call = &underway.call;
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
         };
-        underway.over = true;
+        underway.stage = Stage::Over;
         ended.approved_by = approved_by;
+        if let (true, Some(approval)) = (ended.unsent, approval) {
+            give_back(&self, &approval, &mut ended.outcome).await;
+        }
         audit::record(&self, &underway.call, &ended).await;
         ended.outcome
     }
@@ -218,19 +233,31 @@ impl Ready {
     }
 }
 
-/// A call between *run* and *record*. A script that ends drops the reads it waits for: those are
-/// written down, too.
+/// A call before *record*. A script that ends drops the calls it waits for: those are written down,
+/// too.
 struct Underway {
     call: Call,
-    over: bool,
+    stage: Stage,
+}
+
+/// How far a call is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Prepare,
+    Run,
+    Over,
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        if let (false, Caller::Script(script)) = (self.over, &self.call.caller) {
-            let failure = self.call.failure(script::Kind::Cancelled, "the script ended first");
-            script.ended(&self.call, &Ended::before(Outcome::Failed(failure)));
-        }
+        let Caller::Script(script) = &self.call.caller else { return };
+        let failure = self.call.failure(script::Kind::Cancelled, "the script ended first");
+        let outcome = match self.stage {
+            Stage::Prepare => Outcome::Refused(failure),
+            Stage::Run => Outcome::Failed(failure),
+            Stage::Over => return,
+        };
+        script.ended(&self.call, &Ended::before(outcome));
     }
 }
 
@@ -347,7 +374,7 @@ async fn approve(
         Plan::Tool(..) => HashMap::new(),
     };
     let session = match decision {
-        Decision::Allow => return Ok(Grant { by: None, definitions }),
+        Decision::Allow => return Ok(Grant { by: None, approval: None, definitions }),
         Decision::Deny(reason) => {
             let known = match plan {
                 Plan::Tool(known, _) => Some(&**known),
@@ -365,18 +392,36 @@ async fn approve(
     let now = crate::gateway::now_ms();
     let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;
     match answer {
-        Some(store::Answer { kind: store::AnswerKind::Deny, reason, by }) => {
+        Some(store::Taken {
+            answer: store::Answer { kind: store::AnswerKind::Deny, reason, by },
+            ..
+        }) => {
             let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
             let message = format!("{by} did not allow it{because}");
             Err(Outcome::Refused(call.failure(script::Kind::Denied, message)))
         }
-        Some(answer) => Ok(Grant { by: Some(answer.by), definitions }),
+        Some(store::Taken { id, answer }) => {
+            Ok(Grant { by: Some(answer.by), approval: Some(id), definitions })
+        }
         None => {
             let question = Question { session: &call.session, tool: &call.tool, key, payload };
             let asked = gateway.ask(question).await.map_err(|error| failed(&error))?;
             Err(Outcome::NeedsApproval(Box::new(asked)))
         }
     }
+}
+
+/// Of what was allowed nothing was done, so the answer is still good.
+async fn give_back(gateway: &Gateway, approval: &str, outcome: &mut Outcome) {
+    let given = gateway.store.give_back(approval).await;
+    let (Outcome::Refused(failure) | Outcome::Failed(failure)) = outcome else { return };
+    failure.message.push_str(match given {
+        Ok(()) => "; the approval was not used up and still holds for the same call",
+        Err(error) => {
+            tracing::error!(approval, %error, "an approval could not be given back");
+            "; the approval is used up"
+        }
+    });
 }
 
 /// What a person is asked about a direct call, and the key it is bound by.

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
 use crate::owner::{self, Owner};
@@ -92,6 +93,8 @@ pub struct Gateway {
     pub(crate) data_dir: PathBuf,
     pub(crate) isolation: String,
     pub(crate) owner: Owner,
+    /// What the store has not taken yet.
+    pub(crate) backlog: Backlog,
     /// Calls that run, each in a task of its own.
     pub(crate) jobs: TaskTracker,
     /// Cancelled when the gateway closes; every call has a child of it.
@@ -113,8 +116,12 @@ impl Gateway {
                 data_dir.display()
             ))
         })?;
-        let owner = Owner::register(&data_dir, &store).await?;
-        recovery::run(&store, &data_dir, &owner).await?;
+        let located = |error: Error| match error {
+            Error::Store(error) => Error::Store(store.located(error)),
+            other => other,
+        };
+        let owner = Owner::register(&data_dir, &store).await.map_err(located)?;
+        recovery::run(&store, &data_dir, &owner).await.map_err(located)?;
         let gateway = Arc::new(Self {
             store,
             engine,
@@ -128,6 +135,7 @@ impl Gateway {
             data_dir,
             isolation,
             owner,
+            backlog: Backlog::default(),
             jobs: TaskTracker::new(),
             stop: CancellationToken::new(),
         });
@@ -213,6 +221,7 @@ impl Gateway {
             )));
         };
         let session = Session::open(principal, profile, found.clone(), key, &self.data_dir)?;
+        session.keep_out(self.store.file())?;
         self.store
             .touch_session(&store::SessionRow {
                 id: session.id.clone(),
@@ -279,6 +288,8 @@ impl Gateway {
         if ended.is_err() {
             // The lock goes with the process, and the next one settles what is left.
             tracing::warn!("some calls did not end in time; the next start will settle them");
+        } else if let Err(reason) = self.backlog.catch_up(&self.store).await {
+            tracing::warn!(reason, "the store lacks how calls ended; the next start will add it");
         } else if let Err(error) = self.owner.leave(&self.store).await {
             tracing::warn!(%error, "the store could not be told that this process ends");
         }

@@ -25,6 +25,7 @@ mod approval;
 pub mod sources;
 
 mod audit;
+mod backlog;
 mod records;
 
 mod owner;

@@ -6,12 +6,14 @@
 //! not at hand, because the owner runs on another machine with the same database, it is taken for
 //! gone when it has not been heard of for some minutes.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FallocateFlags, FlockOperation};
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::{Error, now_ms};
 
@@ -26,8 +28,11 @@ const SILENCE_MS: i64 = 5 * 60 * 1000;
 pub(crate) struct Owner {
     pub(crate) row: store::Owner,
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
+
+/// What is reserved for [`Owner::note`], so that a disk that is full by then takes it.
+const RESERVED: u64 = 64 << 10;
 
 impl Owner {
     /// Takes a lock of its own and a row in the store, in this order: a row without a lock would
@@ -45,6 +50,8 @@ impl Owner {
         let lock = locked.map_err(|error| {
             Error::Setting(format!("{} cannot be made and locked: {error}", path.display()))
         })?;
+        // Where the file system cannot, a note may be refused; then it is as if there were none.
+        let _ = rustix::fs::fallocate(&lock, FallocateFlags::KEEP_SIZE, 0, RESERVED);
         let now = now_ms();
         let row = store::Owner {
             id,
@@ -54,7 +61,17 @@ impl Owner {
             seen_ms: now,
         };
         store.touch_owner(&row).await?;
-        Ok(Self { row, path, _lock: lock })
+        Ok(Self { row, path, lock })
+    }
+
+    /// Notes, beside the store that takes nothing, how something ended. Read at the next start.
+    pub(crate) fn note(&self, note: &Note) -> io::Result<()> {
+        let mut line = serde_json::to_vec(note)?;
+        line.push(b'\n');
+        if self.lock.metadata()?.len() + line.len() as u64 > RESERVED {
+            return Err(io::Error::other("there is no room for more notes"));
+        }
+        (&self.lock).write_all(&line)
     }
 
     /// Gives up the place; to be called when nothing is unfinished.
@@ -64,6 +81,26 @@ impl Owner {
         let _ = std::fs::remove_file(&self.path);
         Ok(())
     }
+}
+
+/// How something ended that the store holds for unfinished.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// Names the script or the intent.
+    pub(crate) id: String,
+    /// In one word, as in the audit.
+    pub(crate) outcome: String,
+    /// Of an intent.
+    pub(crate) state: Option<NotedState>,
+}
+
+/// [`store::IntentState`] of a call that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NotedState {
+    Done,
+    Failed,
+    Unknown,
 }
 
 /// What was found out about another process.
@@ -79,10 +116,24 @@ pub(crate) enum Neighbour {
 #[derive(Debug)]
 pub(crate) struct Remains {
     path: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Remains {
+    /// What the process could not write to the store any more, by what it is about.
+    pub(crate) fn notes(&self) -> HashMap<String, Note> {
+        let mut text = Vec::new();
+        if let Err(error) = (&self.lock).take(RESERVED).read_to_end(&mut text) {
+            tracing::warn!(path = %self.path.display(), %error, "notes cannot be read");
+        }
+        // The last one may be torn.
+        let whole = text.split(|&byte| byte == b'\n').filter_map(|line| {
+            let note: Note = serde_json::from_slice(line).ok()?;
+            Some((note.id.clone(), note))
+        });
+        whole.collect()
+    }
+
     /// Removes the file, when everything is settled.
     pub(crate) fn clear(&self) {
         let _ = std::fs::remove_file(&self.path);
@@ -100,7 +151,7 @@ pub(crate) fn look(owner: &store::Owner, data_dir: &Path, remote: bool) -> Neigh
         let path = folder.join(&name);
         let Ok(file) = File::open(&path) else { continue };
         return match try_lock(&file) {
-            Ok(true) => Neighbour::Gone(Some(Remains { path, _lock: file })),
+            Ok(true) => Neighbour::Gone(Some(Remains { path, lock: file })),
             Ok(false) => Neighbour::Alive,
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a lock cannot be tried");

@@ -81,7 +81,7 @@ pub struct ScriptProgress {
     pub script_id: String,
     /// What its author says it does.
     pub description: String,
-    /// Calls that ended.
+    /// Calls that reached a tool and ended; refused ones are not among them.
     pub calls: u64,
     /// Of them, failed.
     pub failed: u64,

@@ -95,6 +95,21 @@ impl Session {
         Ok(session)
     }
 
+    /// Refuses a workspace in which scripts could write the database, wherever that lies.
+    pub(crate) fn keep_out(&self, database: Option<&Path>) -> Result<(), Error> {
+        let Some(database) = database else { return Ok(()) };
+        let resolved = std::fs::canonicalize(database).unwrap_or_else(|_| database.to_owned());
+        if resolved.starts_with(&self.workspace) {
+            return Err(Error::Workspace(format!(
+                "scripts that work in {} could change the database {}; put `database` somewhere \
+                 else",
+                self.workspace.display(),
+                resolved.display()
+            )));
+        }
+        Ok(())
+    }
+
     /// Opens the workspace; refuses one that has become a link.
     pub(crate) fn directory(&self) -> Result<OwnedFd, Error> {
         let failed = |reason: String| Error::Workspace(format!("the workspace {reason}"));

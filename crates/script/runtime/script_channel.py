@@ -238,4 +238,6 @@ def take():
 def end(report):
     """Tells the other end how the script ended, even if it sends no replies any more."""
     _Channel.closed = None
+    # The script may have written half a line of its own, which would swallow this one.
+    _Channel.torn = True
     send(json.dumps({"end": report}).encode() + b"\n")

@@ -93,7 +93,7 @@ impl Engine {
         let served = serve(requests, replies, job.code, host, bounds, over);
         let (ended, served) = AbortOnDropHandle::new(tokio::spawn(served))
             .await
-            .map_err(|error| Error::io("serve the script", error))?;
+            .map_err(|error| Error::Lost(format!("serving the script broke off: {error}")))?;
         let (ending, exit_code, traceback) = verdict(ended.ending, served.end);
         Ok(Finished {
             ending,
@@ -102,6 +102,7 @@ impl Engine {
             refused: served.counts.refused,
             exit_code,
             traceback,
+            complaint: served.complaint,
             usage: ended.usage,
         })
     }

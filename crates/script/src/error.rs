@@ -12,6 +12,9 @@ pub enum Error {
     /// The sandbox refused or is gone.
     #[error(transparent)]
     Sandbox(#[from] sandbox::Error),
+    /// It was started, and what became of it is not known. After any other error nothing ran.
+    #[error("{0}")]
+    Lost(String),
     /// The runtime files or pipes could not be made.
     #[error("{0}")]
     Io(String),

@@ -59,12 +59,16 @@ pub struct ToolError {
     pub message: String,
     /// Whether the same call may work later.
     pub retryable: bool,
+    /// Whether the call was refused before it reached a tool: it is counted apart and uses up
+    /// nothing of the budget. The script is not told, its `kind` says enough.
+    #[serde(skip)]
+    pub refused: bool,
 }
 
 impl ToolError {
     /// An error that the same call would meet again.
     pub(crate) fn lasting(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retryable: false }
+        Self { kind, message: message.into(), retryable: false, refused: kind.is_refusal() }
     }
 }
 
@@ -97,7 +101,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether the call was refused before it reached a tool, so that it does not use up the budget.
+    /// Whether a call that fails like this never reached a tool. Of the other kinds only whoever
+    /// refused it can tell (see [`ToolError::refused`]).
     pub fn is_refusal(self) -> bool {
         !matches!(self, Self::Timeout | Self::Cancelled | Self::Upstream | Self::Tool)
     }
@@ -106,7 +111,7 @@ impl Kind {
 /// How far a script is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Calls that ended.
+    /// Calls that reached a tool and ended.
     pub calls: u64,
     /// Of them, failed.
     pub failed: u64,

@@ -69,7 +69,7 @@ pub struct Finished {
     pub ending: Ending,
     /// Calls that reached a tool.
     pub calls: u64,
-    /// Of them and of the refused ones, failed.
+    /// Of them, failed.
     pub failed: u64,
     /// Calls refused before they reached a tool.
     pub refused: u64,
@@ -78,6 +78,9 @@ pub struct Finished {
     /// The last frames of an uncaught exception, also where `ending` says more than that
     /// ([`Ending::MemoryLimit`], [`Ending::ProcessLimit`]); else empty.
     pub traceback: String,
+    /// What is wrong with what it wrote to the channel of its calls, in one sentence, if something
+    /// is: that explains calls that were never made, and perhaps its end.
+    pub complaint: Option<String>,
     /// What it used.
     pub usage: sandbox::Usage,
 }

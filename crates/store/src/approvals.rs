@@ -93,6 +93,15 @@ pub struct Answer {
     pub by: String,
 }
 
+/// An answer that was taken to be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The question's name, for [`Store::give_back`].
+    pub id: String,
+    /// The answer.
+    pub answer: Answer,
+}
+
 /// Which answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
@@ -185,13 +194,13 @@ impl Store {
     }
 
     /// Takes the answer to the question with this key, if there is an unused one.
-    pub async fn take_answer(&self, key: &str, now_ms: i64) -> Result<Option<Answer>, Error> {
+    pub async fn take_answer(&self, key: &str, now_ms: i64) -> Result<Option<Taken>, Error> {
         let mut writing = self.write(Durability::Machine).await?;
         let taken = sqlx::query(
             "UPDATE approvals SET state = 'used' WHERE state = 'answered' AND id = \
              (SELECT id FROM approvals WHERE request_key = $1 AND state = 'answered' \
               AND expires_ms > $2 ORDER BY answered_ms LIMIT 1) \
-             RETURNING answer, reason, answered_by",
+             RETURNING id, answer, reason, answered_by",
         )
         .bind(key)
         .bind(now_ms)
@@ -204,11 +213,25 @@ impl Store {
             "session" => AnswerKind::Session,
             _ => AnswerKind::Deny,
         };
-        Ok(Some(Answer {
-            kind,
-            reason: taken.try_get("reason")?,
-            by: taken.try_get("answered_by")?,
+        Ok(Some(Taken {
+            id: taken.try_get("id")?,
+            answer: Answer {
+                kind,
+                reason: taken.try_get("reason")?,
+                by: taken.try_get("answered_by")?,
+            },
         }))
+    }
+
+    /// Gives an answer back that was taken for a call of which nothing was done. It still expires
+    /// when it would have.
+    pub async fn give_back(&self, id: &str) -> Result<(), Error> {
+        let mut single = self.write_one(Durability::Machine).await?;
+        sqlx::query("UPDATE approvals SET state = 'answered' WHERE id = $1 AND state = 'used'")
+            .bind(id)
+            .execute(single.connection())
+            .await?;
+        Ok(())
     }
 
     /// One question.
@@ -255,7 +278,7 @@ impl Store {
         .await?
         .rows_affected();
         if changed == 0 {
-            drop(writing);
+            writing.roll_back().await?;
             return Err(self.why_not_open(id, now_ms).await?);
         }
         if let Some(allow) = allow {

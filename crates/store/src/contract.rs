@@ -47,6 +47,7 @@ macro_rules! contract {
 
 contract!(
     a_question_is_asked_once_and_its_answer_used_once,
+    an_answer_given_back_is_found_again_until_it_expires,
     of_two_answers_the_first_wins,
     of_two_takers_one_gets_the_answer,
     questions_and_answers_expire,
@@ -75,6 +76,10 @@ fn question(key: &str, now: i64) -> NewApproval {
     }
 }
 
+async fn take(store: &Store, key: &str, now: i64) -> Option<Answer> {
+    store.take_answer(key, now).await.unwrap().map(|taken| taken.answer)
+}
+
 fn yes() -> Answer {
     Answer { kind: AnswerKind::Once, reason: String::new(), by: "bob".into() }
 }
@@ -86,14 +91,30 @@ async fn a_question_is_asked_once_and_its_answer_used_once(store: Store) {
     assert_eq!(first, again);
     assert_eq!(first.state, ApprovalState::Open);
     assert_eq!(first.payload, "{\"code\":\"päyload ✓\"}");
-    assert_eq!(store.take_answer(&key, 1002).await.unwrap(), None);
+    assert_eq!(take(&store, &key, 1002).await, None);
     store.answer(&first.id, &yes(), None, 1003, 1103).await.unwrap();
     assert!(store.open_approvals(1004).await.unwrap().iter().all(|row| row.id != first.id));
-    assert_eq!(store.take_answer(&fresh("other"), 1004).await.unwrap(), None);
-    assert_eq!(store.take_answer(&key, 1004).await.unwrap(), Some(yes()));
-    assert_eq!(store.take_answer(&key, 1004).await.unwrap(), None);
+    assert_eq!(take(&store, &fresh("other"), 1004).await, None);
+    assert_eq!(take(&store, &key, 1004).await, Some(yes()));
+    assert_eq!(take(&store, &key, 1004).await, None);
     let asked_again = store.ask(&question(&key, 1005)).await.unwrap();
     assert_ne!(asked_again.id, first.id);
+}
+
+async fn an_answer_given_back_is_found_again_until_it_expires(store: Store) {
+    let key = fresh("key");
+    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    // What nobody has taken, or nobody has answered, is not made an answer.
+    store.give_back(&asked.id).await.unwrap();
+    assert_eq!(take(&store, &key, 1001).await, None);
+    store.answer(&asked.id, &yes(), None, 1002, 1100).await.unwrap();
+    let taken = store.take_answer(&key, 1003).await.unwrap().unwrap();
+    assert_eq!((&taken.id, &taken.answer), (&asked.id, &yes()));
+    store.give_back(&taken.id).await.unwrap();
+    assert_eq!(take(&store, &key, 1099).await, Some(yes()));
+    assert_eq!(take(&store, &key, 1099).await, None);
+    store.give_back(&taken.id).await.unwrap();
+    assert_eq!(take(&store, &key, 1100).await, None);
 }
 
 async fn of_two_answers_the_first_wins(store: Store) {
@@ -103,7 +124,7 @@ async fn of_two_answers_the_first_wins(store: Store) {
     store.answer(&asked.id, &no, None, 1001, 1101).await.unwrap();
     let late = store.answer(&asked.id, &yes(), None, 1002, 1102).await.unwrap_err();
     assert!(late.to_string().contains("answered already"), "{late}");
-    assert_eq!(store.take_answer(&key, 1003).await.unwrap(), Some(no));
+    assert_eq!(take(&store, &key, 1003).await, Some(no));
     let unknown = store.answer(&fresh("none"), &yes(), None, 1002, 1102).await.unwrap_err();
     assert!(unknown.to_string().contains("there is no approval"), "{unknown}");
 }
@@ -115,7 +136,7 @@ async fn of_two_takers_one_gets_the_answer(store: Store) {
     let takers: Vec<_> = (0..8)
         .map(|_| {
             let (store, key) = (store.clone(), key.clone());
-            tokio::spawn(async move { store.take_answer(&key, 1002).await.unwrap() })
+            tokio::spawn(async move { take(&store, &key, 1002).await })
         })
         .collect();
     let mut taken = 0;
@@ -133,7 +154,7 @@ async fn questions_and_answers_expire(store: Store) {
     let again = store.ask(&question(&key, 1100)).await.unwrap();
     assert_ne!(again.id, asked.id);
     store.answer(&again.id, &yes(), None, 1101, 1150).await.unwrap();
-    assert_eq!(store.take_answer(&key, 1150).await.unwrap(), None);
+    assert_eq!(take(&store, &key, 1150).await, None);
 }
 
 async fn a_void_question_cannot_be_answered(store: Store) {
@@ -142,7 +163,7 @@ async fn a_void_question_cannot_be_answered(store: Store) {
     store.void_approval(&asked.id).await.unwrap();
     let error = store.answer(&asked.id, &yes(), None, 1001, 1101).await.unwrap_err();
     assert!(error.to_string().contains("has changed"), "{error}");
-    assert_eq!(store.take_answer(&key, 1002).await.unwrap(), None);
+    assert_eq!(take(&store, &key, 1002).await, None);
 }
 
 async fn a_session_allows_one_definition(store: Store) {
@@ -414,4 +435,36 @@ async fn wrong_addresses_say_what_would_do() {
         let error = Store::open(&url).await.unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains("secret"), "{url}: {error}");
     }
+}
+
+/// SQLite rolls back by itself then, so that a `ROLLBACK` fails; the connection used to go back to
+/// its pool with a transaction that was never closed, and no later one could begin.
+#[tokio::test]
+async fn a_transaction_that_a_full_disk_ends_leaves_a_connection_that_works() {
+    let Place { store, _folder } = sqlite().await;
+    let row = |id: &str, size: usize| AuditRow {
+        id: id.to_owned(),
+        at_ms: 1,
+        kind: "call".into(),
+        principal: "ann".into(),
+        profile: "default".into(),
+        session: "s".into(),
+        tool: "t".into(),
+        outcome: "ok".into(),
+        isolation: String::new(),
+        detail: "x".repeat(size),
+    };
+    let mut single = store.write_one(crate::dialect::Durability::Process).await.unwrap();
+    sqlx::raw_sql("PRAGMA max_page_count = 40").execute(single.connection()).await.unwrap();
+    drop(single);
+    let failed = store.audit(&[row("1", 10), row("2", 1 << 20)]).await.unwrap_err();
+    assert!(matches!(failed, Error::Full(_)), "{failed:?}");
+    let named = store.located(failed).to_string();
+    assert!(named.contains("p%nfold.db is full: free some space"), "{named}");
+    store.audit(&[row("3", 10), row("4", 10)]).await.unwrap();
+    store.audit(&[row("5", 10)]).await.unwrap();
+    let filter = AuditFilter { limit: 10, ..AuditFilter::default() };
+    let found = store.audit_rows(&filter).await.unwrap();
+    let found: Vec<&str> = found.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(found, ["5", "4", "3"]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sqlx::any::{Any, AnyPoolOptions};
 use sqlx::pool::PoolConnection;
-use sqlx::{AnyPool, Connection, Transaction};
+use sqlx::{AnyPool, Connection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::Error;
@@ -31,6 +31,8 @@ pub struct Store {
     writes: AnyPool,
     durable: AnyPool,
     turn: Arc<Mutex<()>>,
+    /// The file of SQLite.
+    file: Option<Arc<Path>>,
 }
 
 /// How long losing a write would be acceptable.
@@ -42,19 +44,41 @@ pub(crate) enum Durability {
     Machine,
 }
 
-/// A transaction that writes, and its turn.
+/// A transaction that writes, and its turn. One that is not committed takes its connection with
+/// it: where SQLite has rolled back by itself, as on a full disk, a `ROLLBACK` fails and says
+/// nothing about the state that the connection is in.
 pub(crate) struct Writing {
-    transaction: Transaction<'static, Any>,
+    connection: PoolConnection<Any>,
+    over: bool,
     _turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Writing {
     pub(crate) fn connection(&mut self) -> &mut sqlx::AnyConnection {
-        &mut self.transaction
+        &mut self.connection
     }
 
     pub(crate) async fn commit(self) -> Result<(), Error> {
-        Ok(self.transaction.commit().await?)
+        self.end("COMMIT").await
+    }
+
+    /// Undoes what was done, where nothing failed.
+    pub(crate) async fn roll_back(self) -> Result<(), Error> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(mut self, how: &'static str) -> Result<(), Error> {
+        sqlx::raw_sql(how).execute(&mut *self.connection).await?;
+        self.over = true;
+        Ok(())
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        if !self.over {
+            self.connection.close_on_drop();
+        }
     }
 }
 
@@ -85,7 +109,7 @@ impl Store {
                     .to_owned(),
             ));
         };
-        crate::migrate::run(&store).await?;
+        crate::migrate::run(&store).await.map_err(|error| store.located(error))?;
         Ok(store)
     }
 
@@ -101,6 +125,12 @@ impl Store {
         create_private(&path)?;
         let url = sqlite_url(&path);
         let failed = |error: sqlx::Error| {
+            if is_full(&error) {
+                return Error::Full(format!(
+                    "the disk that holds the database {} is full: free some space there",
+                    path.display()
+                ));
+            }
             Error::Setting(format!(
                 "database {}: {error}; give a file that pinfold wrote, or a new name",
                 path.display()
@@ -135,6 +165,7 @@ impl Store {
             durable: pool(1, "PRAGMA synchronous = FULL").connect(&url).await.map_err(failed)?,
             reads: pool(2, normal).connect_lazy(&url).map_err(failed)?,
             turn: Arc::default(),
+            file: Some(Arc::from(path.as_path())),
         };
         probe.close().await.map_err(failed)?;
         Ok(store)
@@ -162,7 +193,24 @@ impl Store {
             writes: pool.clone(),
             durable: pool,
             turn: Arc::default(),
+            file: None,
         })
+    }
+
+    /// The database's file on this machine, if it is one.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Names the file of a database whose disk is full.
+    pub fn located(&self, error: Error) -> Error {
+        match (error, &self.file) {
+            (Error::Full(_), Some(file)) => Error::Full(format!(
+                "the disk that holds the database {} is full: free some space there",
+                file.display()
+            )),
+            (error, _) => error,
+        }
     }
 
     /// Whether processes on other machines may share this database.
@@ -184,12 +232,14 @@ impl Store {
     /// For several statements that belong together.
     pub(crate) async fn write(&self, durability: Durability) -> Result<Writing, Error> {
         let turn = self.turn().await;
-        let pool = self.pool(durability);
-        let transaction = match self.dialect {
-            Dialect::Sqlite => pool.begin_with("BEGIN IMMEDIATE").await?,
-            Dialect::Postgres => pool.begin().await?,
+        let connection = self.pool(durability).acquire().await?;
+        let mut writing = Writing { connection, over: false, _turn: turn };
+        let begin = match self.dialect {
+            Dialect::Sqlite => "BEGIN IMMEDIATE",
+            Dialect::Postgres => "BEGIN",
         };
-        Ok(Writing { transaction, _turn: turn })
+        sqlx::raw_sql(begin).execute(writing.connection()).await?;
+        Ok(writing)
     }
 
     /// For one statement: a third of the way to the database and back.
@@ -249,6 +299,13 @@ async fn first_connection(url: &str) -> Result<sqlx::AnyConnection, sqlx::Error>
 fn is_busy(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
+}
+
+/// Whether it is the disk that takes nothing more.
+pub(crate) fn is_full(error: &sqlx::Error) -> bool {
+    // SQLite's SQLITE_FULL and SQLITE_IOERR_SHMSIZE, PostgreSQL's disk_full.
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| ["13", "4874", "53100"].contains(&&*code))
 }
 
 /// Creates the file, and the folders above it, for this user only: it holds scripts and audit rows.

@@ -17,7 +17,9 @@ mod sessions;
 #[cfg(test)]
 mod contract;
 
-pub use approvals::{Answer, AnswerKind, ApprovalRow, ApprovalState, NewApproval, SessionAllow};
+pub use approvals::{
+    Answer, AnswerKind, ApprovalRow, ApprovalState, NewApproval, SessionAllow, Taken,
+};
 pub use audit::{AuditFilter, AuditRow};
 pub use dialect::Store;
 pub use owners::Owner;
@@ -44,6 +46,9 @@ pub enum Error {
     /// The row cannot be changed that way any more; says why.
     #[error("{0}")]
     Conflict(String),
+    /// The disk that the database is on takes nothing more; says what to do.
+    #[error("{0}")]
+    Full(String),
     /// The database failed.
     #[error("the database failed: {0}")]
     Database(String),
@@ -51,6 +56,11 @@ pub enum Error {
 
 impl From<sqlx::Error> for Error {
     fn from(error: sqlx::Error) -> Self {
+        if dialect::is_full(&error) {
+            return Self::Full(
+                "the disk that holds the database is full: free some space there".to_owned(),
+            );
+        }
         Self::Database(error.to_string())
     }
 }

@@ -223,6 +223,7 @@ impl Store {
     ) -> Result<bool, Error> {
         let mut writing = self.write(Durability::Process).await?;
         if !end_script(writing.connection(), id, state, now_ms).await? {
+            writing.roll_back().await?;
             return Ok(false);
         }
         crate::audit::insert(writing.connection(), audit).await?;
@@ -268,6 +269,7 @@ impl Store {
         };
         let mut writing = self.write(Durability::Process).await?;
         if !end_intent(writing.connection(), id, state, now_ms).await? {
+            writing.roll_back().await?;
             return Ok(false);
         }
         crate::audit::insert(writing.connection(), audit).await?;

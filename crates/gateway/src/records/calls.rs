@@ -104,7 +104,7 @@ impl Calls {
         let flushed = gathered.flush();
         match (flushed, gathered.lost) {
             (Ok(()), 0) => Ok(()),
-            (Err(reason), _) => Err(format!("calls.jsonl is not complete: {reason}")),
+            (Err(reason), _) => Err(format!("calls.jsonl: {reason}")),
             (Ok(()), lost) => Err(format!("calls.jsonl lacks {lost} calls: the disk was full")),
         }
     }
@@ -301,7 +301,7 @@ mod tests {
         }
         assert!(calls.flush().is_err());
         let told = calls.finish().unwrap_err();
-        assert!(told.contains("calls.jsonl is not complete: No space left"), "{told}");
+        assert!(told.contains("calls.jsonl: No space left"), "{told}");
         assert!(calls.0.lock().unwrap().buffer.len() < KEPT + 1024);
     }
 }

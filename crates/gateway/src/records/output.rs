@@ -100,15 +100,14 @@ impl Output {
         }
     }
 
-    /// Why the file does not hold everything, if it does not.
-    pub(crate) fn incomplete(&self) -> Option<String> {
-        match &self.fault {
-            Some(fault) => Some(format!("output.txt is not complete: {fault}")),
-            None if self.cut => {
-                Some(format!("output.txt holds the first {} bytes only", self.file_limit))
-            }
-            None => None,
-        }
+    /// What the disk did not take, if it did not take everything.
+    pub(crate) fn lost(&self) -> Option<String> {
+        self.fault.as_ref().map(|fault| format!("output.txt: {fault}"))
+    }
+
+    /// That the file is at its bound, if it is.
+    pub(crate) fn bounded(&self) -> Option<String> {
+        self.cut.then(|| format!("output.txt holds the first {} bytes only", self.file_limit))
     }
 
     /// What is shown of standard output.
@@ -179,7 +178,7 @@ mod tests {
         assert_eq!(output.errors(), ("warning\n".into(), 8));
         let kept = std::fs::read_to_string(folder.path().join("output.txt")).unwrap();
         assert_eq!(kept, "warning\né123456789");
-        assert_eq!(output.incomplete(), None);
+        assert_eq!((output.lost(), output.bounded()), (None, None));
     }
 
     #[test]
@@ -220,7 +219,7 @@ mod tests {
         let kept = std::fs::read_to_string(folder.path().join("output.txt")).unwrap();
         assert_eq!(&kept[..100], "0123456789".repeat(10));
         assert_eq!(&kept[100..], "\n[cut here: a script's output is kept up to 100 bytes]\n");
-        assert_eq!(output.incomplete().unwrap(), "output.txt holds the first 100 bytes only");
+        assert_eq!(output.bounded().unwrap(), "output.txt holds the first 100 bytes only");
         assert!(output.head.len() <= 40 && output.tail.len() <= 40);
     }
 }

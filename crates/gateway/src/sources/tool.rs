@@ -54,12 +54,13 @@ pub(crate) async fn run(
         Err(SourceError::Failed(_)) => store::IntentState::Failed,
         Err(_) => store::IntentState::Unknown,
     };
+    let unsent = matches!(result, Err(SourceError::Unavailable(_)));
     let outcome = match result {
         Ok(result) => Outcome::Done(result),
         Err(error) => Outcome::Failed(source_failure(call, known, &error, writes)),
     };
     let intent = intent.map(|id| (id, state));
-    Ended { outcome, intent, approved_by: None, recorded: false }
+    Ended { outcome, intent, approved_by: None, recorded: false, unsent }
 }
 
 /// The source's own limits, and ours behind them, for one that does not keep to them.

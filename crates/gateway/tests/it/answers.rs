@@ -209,13 +209,94 @@ async fn the_budget_is_for_calls_that_reach_a_tool() {
     assert_eq!(ground.fleet.count("get"), 3);
 }
 
+/// The account line said `0 calls, 1 failed`, the progress another number, the audit a third.
+#[tokio::test]
+async fn calls_failures_and_refusals_are_the_same_numbers_everywhere() {
+    let scripts = Scripts { max_calls: 5, timeout_sec: 30, ..Scripts::default() };
+    let ground = Setup { scripts, ..Setup::default() }.open().await;
+    // Three that work and two that fail; then refused as not listed, unknown, over the budget (two)
+    // and no proper request.
+    let code = "import os\ncall_many('fleet__get', [{}] * 3)\n\
+                for name in ['fleet__set', 'fleet__nope', 'fleet__fail', 'fleet__down']:\n\
+                \x20   try:\n        call(name, {})\n    except ToolError:\n        pass\n\
+                call_many('fleet__get', [{}] * 2, return_errors=True)\n\
+                os.write(3, b'{\"id\":99,\"tool\":\"fleet__get\",\"args\":[]}\\n')\n1/0\n";
+    let (sender, mut progress) = tokio::sync::mpsc::unbounded_channel();
+    let request = Ground::script(code, &[]);
+    let said = ground.call_with("run_script", request, Some(sender), CancellationToken::new());
+    let text = done(said.await).text;
+    assert!(text.starts_with("failed · 5 calls, 2 failed, 5 refused · "), "{text}");
+    let by_tool = "(turned away) 0 (3 refused), fleet__get 3, (unknown) 0 (1 refused), \
+                   fleet__down 1 (1 failed), fleet__fail 1 (1 failed), fleet__set 0 (1 refused)";
+    assert!(text.contains(&format!("called until then: {by_tool}\n")), "{text}");
+    let mut told = None;
+    while let Ok(Progress::Script(one)) = progress.try_recv() {
+        told = Some((one.calls, one.failed));
+    }
+    assert_eq!(told, Some((5, 2)));
+    let detail: serde_json::Value = serde_json::from_str(&ground.audit().await[0].detail).unwrap();
+    let numbers = ["calls", "failed", "refused"].map(|name| detail[name].as_u64().unwrap());
+    assert_eq!(numbers, [5, 2, 5]);
+    let sum = |name: &str| -> u64 {
+        let tools = detail["tools"].as_object().unwrap().values();
+        tools.map(|count| count[name].as_u64().unwrap_or_default()).sum()
+    };
+    assert_eq!(["calls", "failed", "refused"].map(sum), [5, 2, 5]);
+    // A refused call has its line, unless it never got as far as a tool's name.
+    assert_eq!(ground.lines().len(), 7);
+}
+
+#[tokio::test]
+async fn what_a_script_wrote_to_its_channel_is_said_when_that_ended_it() {
+    let ground = Ground::new().await;
+    let flood = "import os\nos.set_blocking(3, True)\nwhile True: os.write(3, b'x\\n' * 1000)\n";
+    let text = ground.run(flood, &[]).await.text;
+    assert!(text.starts_with("failed"), "{text}");
+    assert!(
+        text.contains("\nnote: the script wrote more than 1000 lines that are no requests to"),
+        "{text}"
+    );
+    assert!(text.contains("BrokenPipeError"), "{text}");
+
+    let long = "import os\nos.set_blocking(3, True)\n\
+                for _ in range(80): os.write(3, b'x' * (1 << 20))\nos._exit(1)\n";
+    let text = ground.run(long, &[]).await.text;
+    assert!(text.starts_with("failed (exit code 1)"), "{text}");
+    assert!(text.contains("\nnote: the script wrote a line of more than 64 MB to"), "{text}");
+
+    for descriptor in [3, 4] {
+        let closed = format!("import os\nos.close({descriptor})\ncall('fleet__get', {{}})\n");
+        let text = ground.run(&closed, &[]).await.text;
+        assert!(text.contains("the connection to the tools is closed"), "{text}");
+    }
+}
+
+/// It was recorded as failed, as if the server had said that it did nothing.
+#[tokio::test]
+async fn a_write_whose_answer_cannot_be_used_has_an_unknown_outcome() {
+    let ground = Ground::mode(PermissionMode::Auto).await;
+    let outcome = ground.call("fleet__garble", json!({})).await;
+    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((failure.kind, failure.retryable), (Kind::Upstream, false));
+    assert!(
+        failure.message.contains("broke the protocol")
+            && failure.message.contains("whether it took effect is unknown"),
+        "{failure:?}"
+    );
+    assert_eq!(ground.audit().await[0].outcome, "unknown");
+    ground.run("call('fleet__garble', {})", &["fleet__garble"]).await;
+    let line = &ground.lines()[0];
+    assert_eq!(line["ok"], json!(null), "{line}");
+    assert!(line["summary"].as_str().unwrap().starts_with("outcome unknown"), "{line}");
+}
+
 #[tokio::test]
 async fn refusals_without_end_do_not_fill_the_disk() {
     let ground = Ground::new().await;
     let code =
         "rows = call_many('fleet__nope', [{}] * 6000, return_errors=True)\nprint(len(rows))\n";
     let said = ground.run(code, &[]).await;
-    assert!(said.text.starts_with("ok · 0 calls, 6000 failed · "), "{}", said.text);
+    assert!(said.text.starts_with("ok · 0 calls, 0 failed, 6000 refused · "), "{}", said.text);
     assert!(
         said.text.contains("note: 1000 more refused calls are not in calls.jsonl"),
         "{}",

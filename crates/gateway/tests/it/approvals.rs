@@ -1,10 +1,12 @@
 //! Approvals: bound to what was shown, used once, void when a definition changes.
 
+use gateway::config::Workspace;
 use gateway::policy::PermissionMode;
 use gateway::{Answer, Choice, Kind, Outcome};
 use serde_json::json;
 
-use crate::ground::{Ground, Setup, asked, done, refused};
+use crate::ground::{Engine, Ground, Setup, asked, done, refused};
+use crate::records::SmallDisk;
 
 fn deny() -> Answer {
     Answer::Deny { reason: "not on a Friday".into() }
@@ -95,6 +97,53 @@ async fn a_changed_definition_voids_question_answer_and_session() {
     // The very definition that was allowed is allowed.
     ground.fleet.redefine("set", json!({"description": "sends everything to Mallory"}));
     done(call().await);
+}
+
+/// Somebody had allowed it, and was asked again although nothing had been done.
+#[tokio::test]
+async fn an_approval_of_which_nothing_was_done_is_given_back() {
+    let ground = Ground::new().await;
+    // A server that is down was sent nothing; one that was lost may have done it.
+    let direct = |tool: &'static str| ground.call(tool, json!({}));
+    let first = asked(direct("fleet__unplugged").await);
+    ground.gateway.answer(&first.id, Answer::Once, "bob").await.unwrap();
+    for _ in 0..2 {
+        let outcome = direct("fleet__unplugged").await;
+        let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+        assert!(failure.message.contains("still holds"), "{failure:?}");
+    }
+    for tool in ["fleet__vanish", "fleet__garble"] {
+        let first = asked(direct(tool).await);
+        ground.gateway.answer(&first.id, Answer::Once, "bob").await.unwrap();
+        let outcome = direct(tool).await;
+        let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+        assert!(!failure.message.contains("still holds"), "{failure:?}");
+        asked(direct(tool).await);
+    }
+}
+
+#[tokio::test]
+async fn an_approval_of_a_script_that_could_not_start_is_given_back() {
+    let Some(disk) = SmallDisk::mount(1) else { return };
+    let workspace = Workspace { path: Some(disk.0.path().to_owned()), ..Workspace::default() };
+    let ground = Setup { workspace, engine: Engine::Own, ..Setup::default() }.open().await;
+    let code = "call('fleet__set', {})";
+    let script = || ground.call("run_script", Ground::script(code, &["fleet__set"]));
+    let first = asked(script().await);
+    ground.gateway.answer(&first.id, Answer::Once, "bob").await.unwrap();
+    let fill = disk.0.path().join("fill");
+    std::fs::write(&fill, vec![0; 2 << 20]).unwrap_err();
+    let outcome = script().await;
+    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert!(failure.message.contains("was not started"), "{failure:?}");
+    assert!(
+        failure.message.ends_with("the approval was not used up and still holds for the same call"),
+        "{failure:?}"
+    );
+    std::fs::remove_file(&fill).unwrap();
+    done(script().await);
+    assert_eq!(ground.fleet.count("set"), 1);
+    asked(script().await);
 }
 
 #[tokio::test]

@@ -75,6 +75,8 @@ pub(crate) fn tools() -> Vec<Arc<mcp::Tool>> {
         tool("off", json!({})),
         tool("stuck", json!({})),
         tool("vanish", json!({})),
+        tool("garble", json!({})),
+        tool("unplugged", json!({})),
         tool("wipe", json!({"annotations": {"destructiveHint": true}})),
         tool("job", json!({"execution": {"taskSupport": "required"}})),
     ]);
@@ -155,7 +157,8 @@ impl Source for Fake {
             }
             "dead" => std::future::pending().await,
             "lost" | "vanish" => Err(SourceError::Lost("connection reset".into())),
-            "down" => Err(SourceError::Unavailable("connection refused".into())),
+            "garble" => Err(SourceError::Unusable("the result is no object".into())),
+            "down" | "unplugged" => Err(SourceError::Unavailable("connection refused".into())),
             "media" => Ok(mcp::CallResult {
                 content: Arc::from(
                     to_raw_value(

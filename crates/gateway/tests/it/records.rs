@@ -103,14 +103,14 @@ async fn control_characters_and_lines_of_a_result_stay_in_one_line() {
     assert!(!lines[0]["tool"].as_str().unwrap().contains(['\n', '\u{1b}']), "{lines:?}");
 }
 
-/// A disk of one megabyte, which needs root.
-struct SmallDisk(tempfile::TempDir);
+/// A small disk, which needs root.
+pub(crate) struct SmallDisk(pub(crate) tempfile::TempDir);
 
 impl SmallDisk {
-    fn mount() -> Option<Self> {
+    pub(crate) fn mount(megabytes: u32) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"])
             .arg(folder.path())
             .status();
         if mounted.is_ok_and(|status| status.success()) {
@@ -131,7 +131,7 @@ impl Drop for SmallDisk {
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_no_write_goes_unrecorded() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount(1) else { return };
     let workspace =
         config::Workspace { path: Some(disk.0.path().to_owned()), ..Default::default() };
     // A keeper does not see what is mounted after it was started.
@@ -144,15 +144,12 @@ async fn a_full_disk_is_told_and_no_write_goes_unrecorded() {
                 try:\n    call('fleet__set', {'sn': 'a'})\nexcept ToolError as error:\n    print(error.kind, error.message)\n";
     let said = ground.run(code, &["fleet__set"]).await;
     assert!(
-        said.text.contains("note: calls.jsonl is not complete: No space left on device"),
+        said.text.contains("/calls.jsonl (incomplete)\nnote: the records are incomplete: ")
+            && said.text.contains("calls.jsonl: No space left on device"),
         "{}",
         said.text
     );
-    assert!(
-        said.text.contains("note: output.txt is not complete: No space left on device"),
-        "{}",
-        said.text
-    );
+    assert!(said.text.contains("output.txt: No space left on device"), "{}", said.text);
     assert!(
         said.text.contains("upstream nothing was sent: calls.jsonl cannot be written"),
         "{}",
@@ -174,4 +171,70 @@ async fn a_full_disk_is_told_and_no_write_goes_unrecorded() {
     std::fs::remove_file(disk.0.path().join("fill")).unwrap();
     done(ground.call("run_script", Ground::script("call('fleet__get', {})", &[])).await);
     done(ground.call("fleet__set", json!({})).await);
+}
+
+/// A script ended well, its last rows could not be written, and the next start called it
+/// interrupted and its write unknown.
+#[tokio::test]
+async fn a_script_that_ended_well_on_a_full_disk_stays_one_that_ended_well() {
+    let Some(disk) = SmallDisk::mount(4) else { return };
+    // The disk takes nothing more by the time the write is answered.
+    let code = "call('fleet__set', {'sn': 'a'})\n\
+                with open('fill', 'wb', 0) as fill:\n    try:\n        while True: fill.write(b'x' * 4096)\n    except OSError:\n        pass\n\
+                print('p' * 10_000)\n";
+    let setup = || Setup {
+        engine: crate::ground::Engine::Own,
+        mode: PermissionMode::Auto,
+        ..Setup::default()
+    };
+    let mut scripts = Vec::new();
+    for close_on_full in [true, false] {
+        let gateway = setup().open_at(disk.0.path()).await.unwrap();
+        let session = gateway.session("ann", "default", "s1").await.unwrap();
+        let fleet = crate::ground::Fake::new("none");
+        let ground = Ground { gateway, session, fleet, data: tempfile::tempdir().unwrap() };
+        let said = ground.run(code, &["fleet__set"]).await;
+        assert!(said.text.starts_with("ok · 1 call, 0 failed · "), "{}", &said.text[..200]);
+        assert!(
+            said.text.contains("(incomplete)\nnote: the records are incomplete: ")
+                && said.text.contains("the audit row: the disk that holds the database is full"),
+            "{}",
+            &said.text[..500]
+        );
+        let fill = ground.session.workspace().join("fill");
+        if close_on_full {
+            ground.gateway.close().await;
+            // The place that closing has freed is taken as well.
+            let more = ground.session.workspace().join("more");
+            let mut file = std::fs::File::create(&more).unwrap();
+            while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+            let url = format!("sqlite://{}/pinfold.db", disk.0.path().display());
+            let error = match store::Store::open(&url).await {
+                Err(error) => error.to_string(),
+                Ok(_) => setup().open_at(disk.0.path()).await.unwrap_err().to_string(),
+            };
+            let shown = disk.0.path().display().to_string();
+            assert!(error.contains(&shown) && error.contains("is full"), "{error}");
+            std::fs::remove_file(more).unwrap();
+            std::fs::remove_file(fill).unwrap();
+        } else {
+            std::fs::remove_file(fill).unwrap();
+            ground.gateway.close().await;
+        }
+        scripts.push(ground.records().last().unwrap().file_name().unwrap().to_owned());
+    }
+    setup().open_at(disk.0.path()).await.unwrap().close().await;
+    let url = format!("sqlite://{}/pinfold.db", disk.0.path().display());
+    let store = store::Store::open(&url).await.unwrap();
+    for id in scripts {
+        let id = id.to_str().unwrap();
+        let state = store.script_state(id).await.unwrap();
+        assert_eq!(state, Some(store::ScriptState::Finished), "{id}");
+        assert_eq!(store.intents_of(id).await.unwrap()[0].state, store::IntentState::Done);
+    }
+    let rows =
+        store.audit_rows(&store::AuditFilter { limit: 9, ..Default::default() }).await.unwrap();
+    let words: Vec<&str> = rows.iter().map(|row| row.outcome.as_str()).collect();
+    assert_eq!(words, ["ok", "ok"], "{rows:?}");
+    assert!(store.owners().await.unwrap().is_empty());
 }

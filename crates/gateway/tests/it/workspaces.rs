@@ -56,6 +56,19 @@ async fn a_sessions_folder_that_became_a_link_is_refused() {
     assert!(workspace.join("x").exists());
 }
 
+/// The configuration file is not the only way to a gateway.
+#[tokio::test]
+async fn a_workspace_that_holds_the_database_is_refused() {
+    let project = tempfile::tempdir().unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let store = Some(format!("sqlite://{}/kept/p.db", project.path().display()));
+    let gateway =
+        Setup { store, ..at(project.path().to_owned()) }.open_at(data.path()).await.unwrap();
+    let error = gateway.session("ann", "default", "s").await.unwrap_err();
+    assert!(matches!(error, Error::Workspace(_)), "{error}");
+    assert!(error.to_string().contains("put `database` somewhere else"), "{error}");
+}
+
 fn at(path: PathBuf) -> Setup {
     let workspace = Workspace { path: Some(path), ..Workspace::default() };
     Setup { workspace, ..Setup::default() }

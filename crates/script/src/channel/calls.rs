@@ -37,7 +37,7 @@ pub(super) struct Calls {
 pub(crate) struct Counts {
     /// That reached a tool.
     pub(crate) reached: u64,
-    /// Of them and of the refused ones, failed.
+    /// Of them, failed.
     pub(crate) failed: u64,
     /// Refused before they reached a tool.
     pub(crate) refused: u64,
@@ -83,7 +83,6 @@ impl Calls {
     /// Answers a call that goes nowhere.
     pub(super) fn refuse(&mut self, id: u64, error: ToolError, out: &mut Vec<u8>) {
         self.counts.refused += 1;
-        self.counts.failed += 1;
         write_reply(id, false, &Err(error), out);
     }
 
@@ -138,11 +137,12 @@ impl Calls {
     pub(super) fn answer(&mut self, ended: &Ended, out: &mut Vec<u8>) {
         self.cancels.retain(|(_, number, _)| *number != ended.number);
         match &ended.outcome {
-            Err(error) if error.kind.is_refusal() => self.counts.refused += 1,
-            _ => self.counts.reached += 1,
-        }
-        if !matches!(&ended.outcome, Ok(Reply { is_error: false, .. })) {
-            self.counts.failed += 1;
+            Err(error) if error.refused => self.counts.refused += 1,
+            outcome => {
+                self.counts.reached += 1;
+                let good = matches!(outcome, Ok(Reply { is_error: false, .. }));
+                self.counts.failed += u64::from(!good);
+            }
         }
         write_reply(ended.id, ended.raw, &ended.outcome, out);
     }

@@ -69,6 +69,11 @@ impl Lines {
         })
     }
 
+    /// Whether the line that is received now is too long already.
+    pub(super) fn is_dropping(&self) -> bool {
+        self.dropping.is_some()
+    }
+
     fn beginning(&self, end: usize) -> Vec<u8> {
         self.bytes[self.start..end].iter().copied().take(64).collect()
     }

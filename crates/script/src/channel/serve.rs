@@ -71,6 +71,8 @@ pub(crate) struct Served {
     pub(crate) counts: Counts,
     /// What it said of its end, if it failed.
     pub(crate) end: Option<EndReport>,
+    /// What is wrong with what it sent, if something is.
+    pub(crate) complaint: Option<String>,
 }
 
 /// Sends `code`, then serves the calls that come, until `over` says that the program has ended.
@@ -102,7 +104,7 @@ pub(crate) async fn serve<T>(
             calls.forget_waiting();
         }
         let counts = calls.counts();
-        report.calls_ended(counts.reached + counts.refused, counts.failed);
+        report.calls_ended(counts.reached, counts.failed);
         let reads = calls.has_room() && outgoing.has_room();
         tokio::select! {
             biased;
@@ -132,9 +134,10 @@ pub(crate) async fn serve<T>(
     drop(outgoing);
     calls.finish().await;
     let counts = calls.counts();
-    report.calls_ended(counts.reached + counts.refused, counts.failed);
+    report.calls_ended(counts.reached, counts.failed);
     report.tell();
-    (ended, Served { counts, end: incoming.end })
+    let complaint = incoming.complaint();
+    (ended, Served { counts, end: incoming.end, complaint })
 }
 
 /// What the script sends.
@@ -142,7 +145,12 @@ struct Incoming {
     /// `None` once it has ended or is no longer listened to.
     pipe: Option<pipe::Receiver>,
     lines: Lines,
+    /// Lines that were passed over.
     unreadable: u32,
+    /// Of them, not empty. The runner begins its last report with a newline, whatever stands
+    /// before it.
+    garbage: u32,
+    too_long: bool,
     /// The last report of progress that has come, not yet understood.
     report: Vec<u8>,
     end: Option<EndReport>,
@@ -151,7 +159,15 @@ struct Incoming {
 impl Incoming {
     fn new(pipe: pipe::Receiver) -> Self {
         let lines = Lines::new(LONGEST_LINE);
-        Self { pipe: Some(pipe), lines, unreadable: 0, report: Vec::new(), end: None }
+        Self {
+            pipe: Some(pipe),
+            lines,
+            unreadable: 0,
+            garbage: 0,
+            too_long: false,
+            report: Vec::new(),
+            end: None,
+        }
     }
 
     /// Waits for something to come, and reads it. Cancel-safe.
@@ -183,19 +199,27 @@ impl Incoming {
     fn take(&mut self, mut hand_on: impl FnMut(Message)) {
         self.report.clear();
         while let Some(line) = self.lines.next() {
+            let mut is_empty = false;
             let message = match line {
                 Line::Whole(line) if message::is_report(line) => {
                     self.report.clear();
                     self.report.extend_from_slice(line);
                     continue;
                 }
-                Line::Whole(line) => message::read(line),
-                Line::TooLong(beginning) => message::too_long(&beginning, LONGEST_LINE),
+                Line::Whole(line) => {
+                    is_empty = line.is_empty();
+                    message::read(line)
+                }
+                Line::TooLong(beginning) => {
+                    self.too_long = true;
+                    message::too_long(&beginning, LONGEST_LINE)
+                }
             };
             match message {
                 Message::End(end) => self.end = Some(end.shortened()),
                 Message::Unreadable => {
                     self.unreadable += 1;
+                    self.garbage += u32::from(!is_empty);
                     if self.unreadable > PATIENCE {
                         // The script finds its descriptor 3 closed.
                         tracing::debug!("a script sends what cannot be understood; not heard on");
@@ -209,6 +233,30 @@ impl Incoming {
         }
         if !self.report.is_empty() {
             hand_on(message::read(&self.report));
+        }
+    }
+
+    /// What is wrong with what came, in one sentence.
+    fn complaint(&self) -> Option<String> {
+        const WHERE: &str = "descriptor 3, which is for its tool calls";
+        if self.unreadable > PATIENCE {
+            return Some(format!(
+                "the script wrote more than {PATIENCE} lines that are no requests to {WHERE}, so \
+                 nothing more was read from it"
+            ));
+        }
+        if self.too_long || self.lines.is_dropping() {
+            return Some(format!(
+                "the script wrote a line of more than {} MB to {WHERE}; it was thrown away",
+                LONGEST_LINE >> 20
+            ));
+        }
+        match self.garbage {
+            0 => None,
+            1 => Some(format!("the script wrote a line that is no request to {WHERE}")),
+            lines => {
+                Some(format!("the script wrote {lines} lines that are no requests to {WHERE}"))
+            }
         }
     }
 }

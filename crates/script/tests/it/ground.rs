@@ -179,7 +179,8 @@ fn answer(tool: &str, args: &str) -> Result<Reply, ToolError> {
 }
 
 fn error(kind: Kind, message: &str, retryable: bool) -> Result<Reply, ToolError> {
-    Err(ToolError { kind, message: message.to_owned(), retryable })
+    let refused = kind.is_refusal();
+    Err(ToolError { kind, message: message.to_owned(), retryable, refused })
 }
 
 /// Says aloud that a test cannot run here; fails where everything is required to.

@@ -45,6 +45,37 @@ except Exception as error:
     let expected =
         "hello\nno longer heard\ntext: the connection to the tools is closed (upstream)\n";
     assert_eq!(ran.stdout, expected, "{}", ran.shown());
+    assert_eq!(
+        ran.finished.complaint.as_deref(),
+        Some(
+            "the script wrote more than 1000 lines that are no requests to descriptor 3, which is \
+             for its tool calls, so nothing more was read from it"
+        )
+    );
+}
+
+/// The runner's report of the traceback was taken for the rest of the flood, and the answer said
+/// no more than that the script had failed.
+#[tokio::test]
+async fn a_flood_without_newlines_swallows_neither_the_traceback_nor_the_reason() {
+    let garbage = "import os\nos.set_blocking(3, True)\nos.write(3, b'x' * 5000)\n1/0";
+    let ran = attack(garbage, |_| {}).await;
+    failed_with(&ran, "ZeroDivisionError");
+    let said = ran.finished.complaint.as_deref();
+    let one =
+        "the script wrote a line that is no request to descriptor 3, which is for its tool calls";
+    assert_eq!(said, Some(one), "{}", ran.shown());
+
+    let flood = "import os\nos.set_blocking(3, True)\n\
+                 for _ in range(80): os.write(3, b'x' * (1 << 20))\n1/0";
+    let ran = attack(flood, |_| {}).await;
+    failed_with(&ran, "ZeroDivisionError");
+    let said = ran.finished.complaint.clone().unwrap_or_default();
+    assert!(said.contains("a line of more than 64 MB"), "{said} {}", ran.shown());
+
+    let ran = attack("1/0", |_| {}).await;
+    failed_with(&ran, "ZeroDivisionError");
+    assert_eq!(ran.finished.complaint, None);
 }
 
 #[tokio::test]
@@ -77,6 +108,7 @@ print('sent')
     let ran = attack(code, |_| {}).await;
     assert_eq!(ran.finished.ending, Ending::Completed, "{}", ran.shown());
     assert_eq!((ran.stdout.as_str(), ran.finished.calls), ("sent\n", 0));
+    assert!(ran.finished.complaint.unwrap().contains("more than 64 MB"));
 }
 
 #[tokio::test]
@@ -154,7 +186,7 @@ call('echo', {})
     failed_with(&ran, "ToolError: echo: the script has made its 10 calls");
     assert_eq!(ran.stdout, "10 {'limit'}\nlimit\n", "{}", ran.shown());
     let finished = &ran.finished;
-    assert_eq!((finished.calls, finished.failed, finished.refused), (10, 24, 24));
+    assert_eq!((finished.calls, finished.failed, finished.refused), (10, 0, 24));
     assert_eq!(ran.host.calls.lock().unwrap().len(), 10);
 }
 

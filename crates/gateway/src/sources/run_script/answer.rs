@@ -24,6 +24,8 @@ pub(crate) struct Account<'a> {
     pub(crate) shown: &'a Shown,
     /// End of standard error, and its length.
     pub(crate) errors: &'a (String, u64),
+    /// What of the records is not there, and why.
+    pub(crate) lost: &'a [String],
     pub(crate) notes: &'a [String],
     pub(crate) limits: &'a Scripts,
 }
@@ -44,33 +46,31 @@ pub(crate) fn finished(finished: &Finished, account: &Account<'_>) -> mcp::CallR
         Ending::Signaled(signal) => format!("stopped by signal {signal}"),
     };
     let good = finished.ending == Ending::Completed;
-    let calls = (finished.calls, finished.failed);
-    result(text(&state, calls, good, &finished.traceback, account), !good)
+    result(text(&state, good, &finished.traceback, account), !good)
 }
 
 /// The answer for a script whose run broke off because of a fault of ours.
 pub(crate) fn broke_off(reason: &str, account: &Account<'_>) -> mcp::CallResult {
-    let calls = account
-        .counts
-        .values()
-        .fold((0, 0), |sum, count| (sum.0 + count.calls, sum.1 + count.failed + count.refused));
     let state = format!("broke off: {}", json::one_line(reason, 500));
-    result(text(&state, calls, false, "", account), true)
+    result(text(&state, false, "", account), true)
 }
 
-fn text(
-    state: &str,
-    (calls, failed): (u64, u64),
-    good: bool,
-    traceback: &str,
-    account: &Account<'_>,
-) -> String {
+fn text(state: &str, good: bool, traceback: &str, account: &Account<'_>) -> String {
+    let Count { calls, failed, refused } = Count::total(account.counts);
     let seconds = account.took.as_secs_f64();
     let plural = if calls == 1 { "call" } else { "calls" };
-    let mut text = format!(
-        "{state} · {calls} {plural}, {failed} failed · {seconds:.1} s · {}/calls.jsonl",
-        account.directory
-    );
+    let mut text = format!("{state} · {calls} {plural}, {failed} failed");
+    if refused > 0 {
+        let _ = write!(text, ", {refused} refused");
+    }
+    let _ = write!(text, " · {seconds:.1} s · {}/calls.jsonl", account.directory);
+    if !account.lost.is_empty() {
+        let _ = write!(
+            text,
+            " (incomplete)\nnote: the records are incomplete: {}",
+            account.lost.join("; ")
+        );
+    }
     for note in account.notes {
         let _ = write!(text, "\nnote: {note}");
     }
@@ -158,18 +158,18 @@ mod tests {
         exit_code: Option<i32>,
         shown: &Shown,
         errors: &str,
-        notes: &[String],
+        lost: &[String],
     ) -> String {
         let traceback = match &ending {
             Ending::Failed { traceback } => traceback.clone(),
             _ => String::new(),
         };
         let good = ending == Ending::Completed;
-        let counts: BTreeMap<String, Count> = [
-            ("fleet__get".to_owned(), Count { calls: 500, failed: 2, refused: 0 }),
-            ("fleet__reboot".to_owned(), Count { calls: 0, failed: 0, refused: 3 }),
-        ]
-        .into();
+        let mut counts: BTreeMap<String, Count> =
+            [("fleet__get".to_owned(), Count { calls: 500, failed: 2, refused: 0 })].into();
+        if !good {
+            counts.insert("fleet__reboot".to_owned(), Count { refused: 3, ..Count::default() });
+        }
         let finished_ = Finished {
             ending,
             calls: 500,
@@ -177,6 +177,7 @@ mod tests {
             refused: 0,
             exit_code,
             traceback,
+            complaint: None,
             usage: sandbox::Usage::default(),
         };
         let result = finished(
@@ -187,7 +188,8 @@ mod tests {
                 directory: ".agent/scripts/x",
                 shown,
                 errors: &(errors.to_owned(), errors.len() as u64),
-                notes,
+                lost,
+                notes: &[],
                 limits: &Scripts::default(),
             },
         );
@@ -213,10 +215,10 @@ mod tests {
         (4 bytes on standard error are in .agent/scripts/x/output.txt)
         ");
         let cut = Shown::Cut { head: "start".into(), tail: "end\n".into(), total: 100_000_000 };
-        let notes = ["output.txt is not complete: no space left on device".to_owned()];
-        insta::assert_snapshot!(answer(done(), Some(0), &cut, "", &notes), @r"
-        ok · 500 calls, 2 failed · 3.4 s · .agent/scripts/x/calls.jsonl
-        note: output.txt is not complete: no space left on device
+        let lost = ["output.txt", "the audit row"].map(|what| format!("{what}: no space left"));
+        insta::assert_snapshot!(answer(done(), Some(0), &cut, "", &lost), @r"
+        ok · 500 calls, 2 failed · 3.4 s · .agent/scripts/x/calls.jsonl (incomplete)
+        note: the records are incomplete: output.txt: no space left; the audit row: no space left
         start
         [… cut here: 100000000 bytes in all, see .agent/scripts/x/output.txt …]
         end
@@ -224,7 +226,7 @@ mod tests {
         let failed =
             Ending::Failed { traceback: "  File \"script.py\", line 3\nKeyError: 'x'\n".into() };
         insta::assert_snapshot!(answer(failed, Some(1), &Shown::Nothing, "noise", &[]), @r#"
-        failed · 500 calls, 2 failed · 3.4 s · .agent/scripts/x/calls.jsonl
+        failed · 500 calls, 2 failed, 3 refused · 3.4 s · .agent/scripts/x/calls.jsonl
         called until then: fleet__get 500 (2 failed), fleet__reboot 0 (3 refused)
         (the script printed nothing)
           File "script.py", line 3
@@ -232,7 +234,7 @@ mod tests {
         "#);
         let exit = Ending::Failed { traceback: String::new() };
         insta::assert_snapshot!(answer(exit, Some(3), &all, "bad input\n", &[]), @r"
-        failed (exit code 3) · 500 calls, 2 failed · 3.4 s · .agent/scripts/x/calls.jsonl
+        failed (exit code 3) · 500 calls, 2 failed, 3 refused · 3.4 s · .agent/scripts/x/calls.jsonl
         called until then: fleet__get 500 (2 failed), fleet__reboot 0 (3 refused)
         one
         two
@@ -240,7 +242,7 @@ mod tests {
         bad input
         ");
         insta::assert_snapshot!(answer(Ending::TimedOut, None, &all, "", &[]), @r"
-        stopped: it ran longer than 1800 s · 500 calls, 2 failed · 3.4 s · .agent/scripts/x/calls.jsonl
+        stopped: it ran longer than 1800 s · 500 calls, 2 failed, 3 refused · 3.4 s · .agent/scripts/x/calls.jsonl
         called until then: fleet__get 500 (2 failed), fleet__reboot 0 (3 refused)
         one
         two

@@ -44,6 +44,17 @@ pub(crate) struct Count {
     pub(crate) refused: u64,
 }
 
+impl Count {
+    /// All of them together: the numbers that are told everywhere.
+    pub(crate) fn total(counts: &BTreeMap<String, Self>) -> Self {
+        counts.values().fold(Self::default(), |sum, count| Self {
+            calls: sum.calls + count.calls,
+            failed: sum.failed + count.failed,
+            refused: sum.refused + count.refused,
+        })
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
@@ -51,6 +62,9 @@ fn is_zero(count: &u64) -> bool {
 
 /// Under which calls of names that are no tools are counted: a script can make up any number.
 const UNKNOWN: &str = "(unknown)";
+
+/// Under which calls are counted that were refused before they were looked at.
+const TURNED_AWAY: &str = "(turned away)";
 
 /// Refusals that get a line of their own. They use up no budget, so a script can cause any number.
 const REFUSALS_WRITTEN: u64 = 5000;
@@ -141,19 +155,34 @@ impl Script {
         lock(&self.counts).get(UNKNOWN).is_none_or(|count| count.refused < NAMES_LOOKED_UP)
     }
 
-    /// Writes the rest of the lines; says what is not in the file.
-    pub(crate) fn finish(&self) -> Vec<String> {
-        let mut notes: Vec<String> = self.calls.finish().err().into_iter().collect();
-        let unwritten = self.refused.load(Ordering::Relaxed).saturating_sub(REFUSALS_WRITTEN);
-        if unwritten > 0 {
-            notes.push(format!("{unwritten} more refused calls are not in calls.jsonl"));
-        }
-        notes
+    /// Writes the rest of the lines; says what the disk did not take.
+    pub(crate) fn finish(&self) -> Result<(), String> {
+        self.calls.finish()
+    }
+
+    /// How many calls have no line because there are too many of them.
+    pub(crate) fn unwritten(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed).saturating_sub(REFUSALS_WRITTEN)
     }
 
     /// The calls so far, by tool.
     pub(crate) fn counts(&self) -> BTreeMap<String, Count> {
         lock(&self.counts).clone()
+    }
+
+    /// The calls so far.
+    pub(crate) fn total(&self) -> Count {
+        Count::total(&lock(&self.counts))
+    }
+
+    /// Notes how many calls were refused in all, of which some never came here: over the budget,
+    /// or no proper requests.
+    pub(crate) fn refused_in_all(&self, refused: u64) {
+        let mut counts = lock(&self.counts);
+        let missing = refused.saturating_sub(Count::total(&counts).refused);
+        if missing > 0 {
+            counts.entry(TURNED_AWAY.to_owned()).or_default().refused += missing;
+        }
     }
 
     /// What the script reported last.
@@ -202,6 +231,7 @@ impl script::Host for ScriptHost {
 }
 
 fn reply(outcome: Outcome) -> Result<Reply, ToolError> {
+    let refused = matches!(outcome, Outcome::Refused(_) | Outcome::NeedsApproval(_));
     match outcome {
         Outcome::Done(result) => Ok(Reply {
             text: result.text,
@@ -211,12 +241,13 @@ fn reply(outcome: Outcome) -> Result<Reply, ToolError> {
         }),
         Outcome::Refused(failure) | Outcome::Failed(failure) => {
             let Failure { kind, message, retryable, .. } = failure;
-            Err(ToolError { kind, message, retryable })
+            Err(ToolError { kind, message, retryable, refused })
         }
         Outcome::NeedsApproval(_) => Err(ToolError {
             kind: Kind::Denied,
             message: "a script cannot wait for a person; call the tool directly".to_owned(),
             retryable: false,
+            refused,
         }),
     }
 }

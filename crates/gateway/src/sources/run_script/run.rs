@@ -9,12 +9,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use script::{Ending, Finished};
+use script::Finished;
 use serde_json::json;
 
 use super::answer::{self, Account};
-use super::host::{Script, ScriptHost};
+use super::host::{Count, Script, ScriptHost};
 use super::{NAME, Plan, TELL};
+use crate::backlog::Ending;
 use crate::call::{Call, Ended, Grant};
 use crate::gateway::{Gateway, now_ms};
 use crate::policy::PermissionMode;
@@ -61,10 +62,19 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     script.writes.wait().await;
 
     let took = teller.began.elapsed();
-    let mut notes = script.finish();
+    let mut lost: Vec<String> = script.finish().err().into_iter().collect();
+    let mut notes = Vec::new();
+    if let Ok(finished) = &result {
+        script.refused_in_all(finished.refused);
+        notes.extend(finished.complaint.clone());
+    }
+    if script.unwritten() > 0 {
+        notes.push(format!("{} more refused calls are not in calls.jsonl", script.unwritten()));
+    }
     let (shown, errors) = {
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.extend(output.incomplete());
+        lost.extend(output.lost());
+        notes.extend(output.bounded());
         (output.shown(), output.errors())
     };
     let counts = script.counts();
@@ -76,28 +86,29 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
             counts: &counts,
             took,
             directory: folder.path(),
+            lost: &lost,
             notes: &notes,
             approved_by: approved_by.as_deref(),
         },
     );
-    let kept =
-        gateway.store.script_ended(&row.id, store::ScriptState::Finished, &audit, now_ms()).await;
-    let lost = match kept {
-        Ok(true) => None,
-        Ok(false) => Some("another process took this one for gone".to_owned()),
-        Err(error) => Some(error.to_string()),
-    };
-    if let Some(reason) = lost {
+    let ending = Ending::Script { id: row.id.clone(), audit: Box::new(audit) };
+    if let Err(reason) = gateway.backlog.keep(&gateway.store, &gateway.owner, ending).await {
         tracing::error!(script = row.id, reason, "the audit row of a script was not written");
-        notes.push(format!("the audit row was not written: {reason}"));
+        lost.push(format!("the audit row: {reason}"));
     }
-    teller.tell(state(&result), result.as_ref().ok());
+    teller.tell(state(&result));
+    if let Err(error) = &result
+        && !matches!(error, script::Error::Lost(_))
+    {
+        return Ended { recorded: true, ..not_started(call, error) };
+    }
     let account = Account {
         took,
         counts: &counts,
         directory: folder.path(),
         shown: &shown,
         errors: &errors,
+        lost: &lost,
         notes: &notes,
         limits: &gateway.scripts,
     };
@@ -105,7 +116,7 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
         Ok(finished) => answer::finished(finished, &account),
         Err(error) => answer::broke_off(&error.to_string(), &account),
     };
-    Ended { recorded: true, ..Ended::before(Outcome::Done(answer)) }
+    Ended { recorded: true, unsent: false, ..Ended::before(Outcome::Done(answer)) }
 }
 
 /// All that has to be there before the script starts.
@@ -162,8 +173,8 @@ async fn drive(
     call: &Call,
     teller: &Teller<'_>,
     job: script::Job,
-) -> Result<Finished, String> {
-    let engine = gateway.engine.as_ref().map_err(Clone::clone)?;
+) -> Result<Finished, script::Error> {
+    let engine = gateway.engine.as_ref().map_err(|reason| script::Error::BadJob(reason.clone()))?;
     let host = Arc::new(ScriptHost {
         gateway: gateway.clone(),
         session: call.session.clone(),
@@ -175,11 +186,11 @@ async fn drive(
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            finished = &mut running => return finished.map_err(|error| error.to_string()),
+            finished = &mut running => return finished,
             _ = pace.tick() => {
                 // A disk that is full now is told at the end.
                 let _ = teller.script.calls.flush();
-                teller.tell(ScriptState::Running, None);
+                teller.tell(ScriptState::Running);
             }
         }
     }
@@ -194,14 +205,15 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn tell(&self, state: ScriptState, finished: Option<&Finished>) {
+    fn tell(&self, state: ScriptState) {
         let Some(to) = &self.call.progress else { return };
-        let script::Progress { calls, failed, done, total, message } = self.script.progress();
+        let script::Progress { done, total, message, .. } = self.script.progress();
+        let Count { calls, failed, .. } = self.script.total();
         let told = ScriptProgress {
             script_id: self.script.id.clone(),
             description: self.description.to_owned(),
-            calls: finished.map_or(calls, |finished| finished.calls + finished.refused),
-            failed: finished.map_or(failed, |finished| finished.failed),
+            calls,
+            failed,
             done,
             total,
             message,
@@ -213,10 +225,10 @@ impl Teller<'_> {
     }
 }
 
-fn state(result: &Result<Finished, String>) -> ScriptState {
+fn state(result: &Result<Finished, script::Error>) -> ScriptState {
     match result.as_ref().map(|finished| &finished.ending) {
-        Ok(Ending::Completed) => ScriptState::Finished,
-        Ok(Ending::Cancelled) => ScriptState::Cancelled,
+        Ok(script::Ending::Completed) => ScriptState::Finished,
+        Ok(script::Ending::Cancelled) => ScriptState::Cancelled,
         _ => ScriptState::Failed,
     }
 }
@@ -227,9 +239,10 @@ fn millis(duration: Duration) -> u64 {
 
 /// What goes into the audit row besides the script's own row.
 struct Recorded<'a> {
-    counts: &'a std::collections::BTreeMap<String, super::host::Count>,
+    counts: &'a std::collections::BTreeMap<String, Count>,
     took: Duration,
     directory: &'a str,
+    lost: &'a [String],
     notes: &'a [String],
     approved_by: Option<&'a str>,
 }
@@ -237,18 +250,22 @@ struct Recorded<'a> {
 fn audit_row(
     row: &store::ScriptRow,
     call: &Call,
-    result: &Result<Finished, String>,
+    result: &Result<Finished, script::Error>,
     recorded: &Recorded<'_>,
 ) -> store::AuditRow {
     let outcome = match result.as_ref().map(|finished| &finished.ending) {
-        Ok(Ending::Completed) => "ok",
-        Ok(Ending::Failed { .. } | Ending::Signaled(_)) | Err(_) => "failed",
-        Ok(Ending::TimedOut) => "timeout",
-        Ok(Ending::MemoryLimit) => "memory_limit",
-        Ok(Ending::ProcessLimit) => "process_limit",
-        Ok(Ending::Cancelled) => "cancelled",
+        Ok(script::Ending::Completed) => "ok",
+        Ok(script::Ending::Failed { .. } | script::Ending::Signaled(_)) | Err(_) => "failed",
+        Ok(script::Ending::TimedOut) => "timeout",
+        Ok(script::Ending::MemoryLimit) => "memory_limit",
+        Ok(script::Ending::ProcessLimit) => "process_limit",
+        Ok(script::Ending::Cancelled) => "cancelled",
     };
+    let Count { calls, failed, refused } = Count::total(recorded.counts);
     let mut detail = json!({
+        "calls": calls,
+        "failed": failed,
+        "refused": refused,
         "script": row.id,
         "description": row.description,
         "tools": recorded.counts,
@@ -262,20 +279,19 @@ fn audit_row(
     }
     match result {
         Ok(finished) => {
-            detail["calls"] = json!(finished.calls);
-            detail["failed"] = json!(finished.failed);
-            detail["refused"] = json!(finished.refused);
             detail["exit_code"] = json!(finished.exit_code);
             detail["cpu_ms"] = json!(millis(finished.usage.cpu));
             detail["peak_memory"] = json!(finished.usage.peak_memory);
         }
-        Err(error) => detail["message"] = json!(error),
+        Err(error) => detail["message"] = json!(error.to_string()),
     }
     if let Some(by) = recorded.approved_by {
         detail["approved_by"] = json!(by);
     }
-    if !recorded.notes.is_empty() {
-        detail["notes"] = json!(recorded.notes);
+    for (name, notes) in [("lost", recorded.lost), ("notes", recorded.notes)] {
+        if !notes.is_empty() {
+            detail[name] = json!(notes);
+        }
     }
     store::AuditRow {
         id: uuid::Uuid::now_v7().to_string(),

@@ -99,7 +99,7 @@ fn replies_are_one_line_each_and_hold_what_was_asked_for() {
     );
     let failed = Reply { structured: None, content: None, is_error: true, ..reply };
     assert_eq!(written(false, Ok(failed)), "{\"id\":3,\"text\":\"a\\nb\",\"is_error\":true}\n");
-    let error = ToolError { kind: Kind::NotListed, message: "no".into(), retryable: false };
+    let error = ToolError::lasting(Kind::NotListed, "no");
     assert_eq!(
         written(false, Err(error)),
         "{\"id\":3,\"error\":{\"kind\":\"not_listed\",\"message\":\"no\",\"retryable\":false}}\n"

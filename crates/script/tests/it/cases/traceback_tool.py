@@ -16,4 +16,4 @@ await main()
 # says:   File "script.py", line 6, in main
 # says:     return await call("nope", {"rows": rows})
 # says: agent_tools.ToolError: nope: there is no such tool; did you mean echo? (unknown_tool)
-# calls: 1 reached, 1 failed, 1 refused
+# calls: 1 reached, 0 failed, 1 refused

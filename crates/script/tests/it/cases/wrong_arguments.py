@@ -60,4 +60,4 @@ del deep
 # prints: the tool's name must be a str, not a int
 # prints: invalid_arguments | the arguments are nested more than 100 deep
 # prints: args_list[1] cannot be sent as JSON: a set cannot be expressed in JSON
-# calls: 1 reached, 1 failed, 1 refused
+# calls: 1 reached, 0 failed, 1 refused
