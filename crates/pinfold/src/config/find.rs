@@ -32,7 +32,7 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<Option<(PathBuf, Chos
         let path = std::env::current_dir().context("the working directory is gone")?.join(here);
         return Ok(Some((path, Chosen::ByPlace)));
     }
-    let own = directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("pinfold/pinfold.toml"));
+    let own = configuration_directory().map(|dir| dir.join("pinfold.toml"));
     Ok(own.filter(|path| path.is_file()).map(|path| (path, Chosen::ByPerson)))
 }
 
@@ -54,8 +54,8 @@ pub(crate) fn require_trust(
     programs: &[String],
     instead: &str,
 ) -> anyhow::Result<()> {
-    let remembered = directory("XDG_STATE_HOME", ".local/state")
-        .map(|dir| dir.join("pinfold/trusted"))
+    let remembered = state_directory()
+        .map(|dir| dir.join("trusted"))
         .with_context(|| format!("no HOME, so nothing can be remembered as trusted; {instead}"))?;
     let known = std::fs::read_to_string(&remembered).unwrap_or_default();
     if known.lines().any(|line| line.split_whitespace().next() == Some(fingerprint)) {
@@ -101,6 +101,16 @@ fn remember(file: &Path, line: &str) -> std::io::Result<()> {
     }
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     writeln!(file, "{line}")
+}
+
+/// Where the user's own configuration is or would be.
+pub(super) fn configuration_directory() -> Option<PathBuf> {
+    directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("pinfold"))
+}
+
+/// Where is remembered what the user trusts.
+pub(super) fn state_directory() -> Option<PathBuf> {
+    directory("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("pinfold"))
 }
 
 /// An XDG base directory: the variable if it is absolute, else below the home directory.

@@ -29,7 +29,8 @@ use anyhow::{Context, anyhow, bail};
 use gateway::config::{Backend, Profile, Server};
 use serde::Deserialize;
 
-use diagnose::{Document, did_you_mean};
+use diagnose::Document;
+pub(crate) use diagnose::did_you_mean;
 use file::File;
 use find::Chosen;
 
@@ -55,6 +56,18 @@ struct Documents {
     imported: Option<Document>,
     /// Names of the servers that came from `imported`.
     imported_servers: Vec<String>,
+}
+
+impl Documents {
+    /// Where the server called `name` stands: the document and the table in it.
+    fn of_server(&self, name: &str) -> (&Document, &'static str) {
+        match &self.imported {
+            Some(document) if self.imported_servers.iter().any(|server| server == name) => {
+                (document, "mcpServers")
+            }
+            _ => (&self.own, "servers"),
+        }
+    }
 }
 
 impl std::fmt::Debug for Documents {
@@ -163,7 +176,7 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
         }
         None => format!("sqlite://{}/pinfold.db", file.data_dir.display()),
     };
-    workspaces::check(&file, &database, own)?;
+    workspaces::check(&file, &database, &documents, &workspaces::Host::this())?;
     Ok(Config { file, database, documents })
 }
 
@@ -225,19 +238,22 @@ impl Config {
     /// script could have changed the file since.
     fn require_trust(&self, chosen: Chosen) -> anyhow::Result<()> {
         let Documents { own, imported, .. } = &self.documents;
-        let files = std::iter::once(own).chain(imported).map(|document| document.path.as_path());
-        let instead = match chosen {
-            Chosen::ByPlace => format!("give --config {}", own.path.display()),
-            Chosen::ByPerson if workspaces::can_write(&self.file, files) => {
-                "move it out of the workspace, where scripts can change it".to_owned()
-            }
-            Chosen::ByPerson => return Ok(()),
+        let files = std::iter::once(own).chain(imported);
+        let (named, instead) = match chosen {
+            Chosen::ByPlace => (own, format!("give --config {}", own.path.display())),
+            Chosen::ByPerson => match workspaces::first_writable(&self.file, files) {
+                Some(document) => (
+                    document,
+                    "move it out of the workspace, where scripts can change it".to_owned(),
+                ),
+                None => return Ok(()),
+            },
         };
         let imported = imported.as_ref().map_or("", |document| document.text.as_str());
         let parts =
             [own.path.as_os_str().as_encoded_bytes(), own.text.as_bytes(), imported.as_bytes()];
         let fingerprint = find::fingerprint(&parts);
-        find::require_trust(&own.path, &fingerprint, &programs(&self.file), &instead)
+        find::require_trust(&named.path, &fingerprint, &programs(&self.file), &instead)
     }
 
     /// The profile called `name`.
@@ -261,13 +277,7 @@ impl Config {
 
     /// Where the server called `name` is, with every `${…}` expanded.
     pub(crate) fn endpoint(&self, name: &str) -> anyhow::Result<mcp::Endpoint> {
-        let documents = &self.documents;
-        let imported = documents.imported_servers.iter().any(|server| server == name);
-        let document = match &documents.imported {
-            Some(document) if imported => document,
-            _ => &documents.own,
-        };
-        let table = if imported { "mcpServers" } else { "servers" };
+        let (document, table) = self.documents.of_server(name);
         let server = self.file.servers.get(name).context("no such server")?;
         let directory = document.path.parent().unwrap_or(Path::new("/"));
         expanded(server, directory)
@@ -296,6 +306,7 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
         args: server.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
         env: all(&server.env)?,
         cwd: server.cwd.as_ref().map(|cwd| directory.join(cwd)),
+        runs_from_workspace: server.runs_from_workspace,
         url: server.url.as_deref().map(expand).transpose()?,
         headers: all(&server.headers)?,
     })
@@ -313,6 +324,9 @@ fn programs(file: &File) -> Vec<String> {
         };
         if let Some(cwd) = &server.cwd {
             line.push_str(&format!(" (in {})", cwd.display()));
+        }
+        if server.runs_from_workspace {
+            line.push_str(" (scripts may change what it runs)");
         }
         let set: Vec<&str> =
             server.env.keys().chain(server.headers.keys()).map(|k| k.as_str()).collect();
