@@ -163,11 +163,14 @@ impl Run {
                 .filter(|tool| tool.asked)
                 .map(|tool| tool.name.as_str())
                 .collect();
+            let what = match asked.join(", ") {
+                none if none.is_empty() => "run".to_owned(),
+                names => format!("use {names}"),
+            };
             return Err(Failure::refused(anyhow!(
-                "the script needs an approval to use {} and there is no terminal to ask on; run \
-                 it in a terminal, give --yes, or run `pinfold approvals approve {id}{again}` \
-                 and then this again",
-                asked.join(", ")
+                "the script needs an approval to {what} and there is no terminal to ask on; run it \
+                 in a terminal, give --yes, or run `pinfold approvals approve {id}{again}` and then \
+                 this again"
             )));
         };
         open.gateway.answer(&id, answer, by).await.map(|_| ()).map_err(Failure::refused)
@@ -196,7 +199,13 @@ fn show(
     let here = std::env::current_dir().unwrap_or_default();
     let place = workspace.join(".agent");
     let place = place.strip_prefix(&here).unwrap_or(&place);
-    terminal::say(&result.text.replacen(".agent", &place.display().to_string(), 1));
+    let account = result.text.lines().next().unwrap_or_default();
+    let inside = account.rsplit(" · ").next().and_then(|file| file.strip_suffix("/calls.jsonl"));
+    let text = match inside.and_then(|inside| Some((inside, inside.strip_prefix(".agent")?))) {
+        Some((inside, rest)) => result.text.replace(inside, &format!("{}{rest}", place.display())),
+        None => result.text.clone(),
+    };
+    terminal::say(&text);
     if let Err(fault) = printed {
         return Err(Failure::failed(anyhow!(
             "not all that the script printed reached standard output: {fault}; it is in output.txt, \

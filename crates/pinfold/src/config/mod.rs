@@ -56,6 +56,8 @@ struct Documents {
     imported: Option<Document>,
     /// Names of the servers that came from `imported`.
     imported_servers: Vec<String>,
+    /// A line about each server of `imported` that is not used.
+    left_out: Vec<String>,
 }
 
 impl Documents {
@@ -126,11 +128,12 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
     let mut file =
         File::deserialize(table).map_err(|error| anyhow!("{}: {error}", path.display()))?;
 
-    let mut imported_servers = Vec::new();
+    let (mut imported_servers, mut left_out) = (Vec::new(), Vec::new());
     if let Some(document) = &imported {
-        let (servers, left_out) = import::servers(&document.text)
+        let (servers, lines) = import::servers(&document.text)
             .map_err(|error| anyhow!("{}: {error}", document.path.display()))?;
-        for line in left_out {
+        left_out = lines;
+        for line in &left_out {
             tracing::warn!("{}: {line}; left out", document.path.display());
         }
         for (name, server) in servers {
@@ -142,7 +145,7 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
         }
     }
 
-    let documents = Documents { own, imported, imported_servers };
+    let documents = Documents { own, imported, imported_servers, left_out };
     let config = finish(file, &directory, documents)?;
     config.require_trust(chosen)?;
     Ok(config)
@@ -167,7 +170,7 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
             .into_string()
             .map_err(|_| own.error(&["execute", "python"], "is not UTF-8"))?;
     }
-    check(&file, own)?;
+    check(&file, &documents)?;
     let database = match &file.database {
         Some(url) => {
             let url = secrets::expand(url, &secrets::environment)
@@ -180,7 +183,8 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
     Ok(Config { file, database, documents })
 }
 
-fn check(file: &File, own: &Document) -> anyhow::Result<()> {
+fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
+    let own = &documents.own;
     file.scripts.validate().map_err(|fault| own.fault(&[], &fault))?;
     file.approvals.validate().map_err(|fault| own.fault(&[], &fault))?;
     let servers: Vec<&String> = file.servers.keys().collect();
@@ -190,7 +194,12 @@ fn check(file: &File, own: &Document) -> anyhow::Result<()> {
         profile.validate().map_err(|fault| own.fault(&place, &fault))?;
         for server in &profile.servers {
             if !file.servers.contains_key(server) {
-                let guess = did_you_mean(server, &servers);
+                let named = format!("server \"{server}\" ");
+                let reason = documents.left_out.iter().find_map(|line| line.strip_prefix(&named));
+                let guess = match reason {
+                    Some(reason) => format!(": in the imported file it {reason}"),
+                    None => did_you_mean(server, &servers),
+                };
                 return Err(own.error(
                     &["profiles", name, "servers"],
                     format!("names the server \"{server}\", which is not configured{guess}"),

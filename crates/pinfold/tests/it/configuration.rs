@@ -192,6 +192,13 @@ fn a_server_that_a_script_rewrote_is_not_run_on_the_host() {
         }
     }
     assert!(!mark.exists(), "what a script wrote was run on the host");
+    // Only who says so gets it.
+    world.write(
+        "pinfold.toml",
+        &configuration("args = ['project/server.py']\nruns_from_workspace = true"),
+    );
+    ended(world.pinfold(&["tools"])).code(0);
+    assert!(mark.exists(), "what was planted does nothing, so this test would show nothing");
 }
 
 #[test]
@@ -214,6 +221,20 @@ fn the_persons_own_configuration_is_used() {
     std::fs::rename(world.path("pinfold.toml"), world.path("home/.config/pinfold/pinfold.toml"))
         .unwrap();
     ended(unguided(world.pinfold(&["tools"]))).code(0).prints("t__echo");
+    // Also from its own folder, where it lies in the working directory.
+    let mut inside = unguided(world.pinfold(&["tools"]));
+    inside.current_dir(world.path("home/.config/pinfold"));
+    ended(inside).code(0).prints("t__echo");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(world.path("home/.config/pinfold/pinfold.toml"), everybody).unwrap();
+    ended(unguided(world.pinfold(&["tools"]))).code(2).says("written by somebody else");
+}
+
+#[test]
+fn a_server_that_is_disabled_in_the_imported_file_is_called_so() {
+    let world = World::with("mcp_config = 'm.json'\n[profiles.default]\nservers = ['off']\n");
+    world.write("m.json", r#"{"mcpServers": {"off": {"command": "x", "disabled": true}}}"#);
+    ended(world.pinfold(&["tools"])).code(2).says("in the imported file it is disabled there");
 }
 
 #[test]

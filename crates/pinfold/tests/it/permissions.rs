@@ -120,6 +120,15 @@ fn a_tool_that_the_profile_withholds_is_refused_by_policy_and_a_mistyped_one_is_
 }
 
 #[test]
+fn a_script_that_is_always_asked_about_says_so_where_nobody_is() {
+    if !scripts_run() {
+        return;
+    }
+    let rule = "[profiles.default]\nservers = ['t']\ntools.run_script = { approval = 'always' }\n";
+    World::new(rule).run("x = 1\n", &[]).code(3).says("needs an approval to run and there is no");
+}
+
+#[test]
 fn a_rule_for_a_tool_that_is_not_there_is_told() {
     if !scripts_run() {
         return;

@@ -106,10 +106,10 @@ fn examine<'a>(server: &Server, host: &Host, roots: &'a [Root]) -> Option<Found<
         |what: String, root: &'a Root, remedy: &'static str| Some(Found { what, root, remedy });
     const OUTSIDE: &str = "put it outside that folder";
 
-    if command.contains('/') {
-        if let Some(root) = inside(&directory.join(command)) {
-            return found(format!("has its program ({command})"), root, OUTSIDE);
-        }
+    if command.contains('/')
+        && let Some(root) = inside(&directory.join(command))
+    {
+        return found(format!("has its program ({command})"), root, OUTSIDE);
     }
     for (index, argument) in server.args.iter().enumerate() {
         let before = index.checked_sub(1).map(|index| server.args[index].as_str());

@@ -79,7 +79,7 @@ impl Place {
         if file.execute.python.contains('/') {
             file.execute.python = top.join(&file.execute.python).display().to_string();
         }
-        let documents = Documents { own, imported, imported_servers: names };
+        let documents = Documents { own, imported, imported_servers: names, left_out: Vec::new() };
         check(&file, "postgres://h/n", &documents, &self.host).map_err(|error| error.to_string())
     }
 
