@@ -43,6 +43,8 @@ pub(crate) struct Call {
     /// Its number in the script; 0 for a direct call.
     pub(crate) number: u64,
     pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// Where a script's prints go instead of into the answer.
+    pub(crate) prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) at: jiff::Timestamp,
     pub(crate) began: Instant,
@@ -130,6 +132,24 @@ impl Ended {
 impl Gateway {
     /// Carries out a call. If the returned future is dropped, the call is cancelled.
     pub async fn call(self: &Arc<Self>, request: Request) -> Outcome {
+        self.carry_out(request, None).await
+    }
+
+    /// Like [`Gateway::call`], but what a script prints goes to `prints` as it comes, byte for byte
+    /// and all of it; the answer holds the rest.
+    pub async fn call_printing(
+        self: &Arc<Self>,
+        request: Request,
+        prints: mpsc::UnboundedSender<Vec<u8>>,
+    ) -> Outcome {
+        self.carry_out(request, Some(prints)).await
+    }
+
+    async fn carry_out(
+        self: &Arc<Self>,
+        request: Request,
+        prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
+    ) -> Outcome {
         let Request { session, tool, arguments, origin, progress, cancel } = request;
         let failure = Failure {
             tool: json::cut(&tool, 200),
@@ -149,6 +169,7 @@ impl Gateway {
             caller: Caller::Direct(origin),
             number: 0,
             progress,
+            prints,
             cancel: ended.clone(),
             at: jiff::Timestamp::now(),
             began: Instant::now(),

@@ -25,6 +25,8 @@ pub struct Server {
     pub env: BTreeMap<String, String>,
     /// Its current directory.
     pub cwd: Option<PathBuf>,
+    /// Whether what it runs may lie where scripts can change it; false by default.
+    pub runs_from_workspace: bool,
     /// Address of a streamable HTTP server.
     pub url: Option<String>,
     /// Headers sent with every request; may hold secrets.
@@ -53,6 +55,9 @@ impl Server {
                 })
             }
             (None, Some(url)) => {
+                if self.runs_from_workspace {
+                    return Err("`runs_from_workspace` goes with `command`, not with `url`".into());
+                }
                 if !self.args.is_empty() || !self.env.is_empty() || self.cwd.is_some() {
                     return Err("`args`, `env` and `cwd` go with `command`, not with `url`".into());
                 }

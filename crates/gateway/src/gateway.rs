@@ -206,6 +206,14 @@ impl Gateway {
         unused.cloned().collect()
     }
 
+    /// Whether a server of the session's profile has this tool and the profile does not offer it.
+    pub fn withholds(&self, session: &Session, tool: &str) -> bool {
+        self.catalog.table().get(tool).is_some_and(|known| {
+            let named = session.profile.servers.iter().any(|name| name == known.source.name());
+            named && visible(session, known).is_none()
+        })
+    }
+
     /// Opens (or opens again) the session that `key` names for this principal and profile.
     pub async fn session(
         &self,

@@ -22,6 +22,12 @@ impl Failure {
         Self { code: 1, error: None }
     }
 
+    /// What was asked for could not be printed.
+    pub(crate) fn unwritten(error: std::io::Error) -> Self {
+        let context = "standard output cannot be written; make room or send it somewhere else";
+        Self::failed(anyhow::Error::new(error).context(context))
+    }
+
     /// Wrong usage or configuration.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { code: 2, error: Some(error.into()) }

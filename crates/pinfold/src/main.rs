@@ -16,6 +16,7 @@ mod show;
 mod failure;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
@@ -41,15 +42,19 @@ struct Line {
 fn main() {
     let line = Line::parse();
     if line.print_default_config {
-        terminal::print(config::DEFAULT);
-        return;
+        end(terminal::print(config::DEFAULT).map_err(failure::Failure::unwritten));
     }
     let Some(command) = line.command else {
         terminal::say("error: give a command; `pinfold help` lists them");
         std::process::exit(2);
     };
     start_log();
-    let code = match run(command, line.config.as_deref()) {
+    end(run(command, line.config.as_deref()));
+}
+
+/// Says what is to be said and ends the process with the code for it.
+fn end(result: Result<(), failure::Failure>) -> ! {
+    let code = match result {
         Ok(()) => 0,
         Err(failure) => {
             let message = failure.to_string();
@@ -68,8 +73,14 @@ fn run(command: Command, config: Option<&std::path::Path>) -> Result<(), failure
         .enable_all()
         .build()
         .map_err(failure::Failure::failed)?;
-    runtime.block_on(command.run(config))
+    let result = runtime.block_on(command.run(config));
+    // What was started ends with the runtime; a thread that waits for a key never does.
+    runtime.shutdown_timeout(LAST_WAIT);
+    result
 }
+
+/// How long the runtime's threads get to end.
+const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// What goes to the log by default. How servers are is told by the commands themselves.
 const LOG: &str = "warn,gateway::sources=error";

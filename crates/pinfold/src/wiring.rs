@@ -13,7 +13,7 @@ use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
 use store::Store;
 
-use crate::config::Config;
+use crate::config::{Config, did_you_mean};
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -70,6 +70,7 @@ pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Resu
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
     let not_ready = settle(&gateway, &session, &upstreams, wait).await;
+    warn_of_unused_rules(&gateway, &session);
     Ok(Open { gateway, session, not_ready, upstreams })
 }
 
@@ -164,6 +165,41 @@ async fn settle(
     }
     let all = upstreams.iter().map(|one| (one.name().to_owned(), one.snapshot().state.clone()));
     all.filter(|(_, state)| *state != State::Ready).collect()
+}
+
+/// A rule for a tool that is not there protects nothing, and the person may think it does.
+fn warn_of_unused_rules(gateway: &Gateway, session: &Session) {
+    let tools = gateway.tools(session);
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    for rule in gateway.unused_rules(session.profile()) {
+        terminal::say(&format!(
+            "warning: profiles.{}.tools.\"{rule}\" has no effect: its server has no such tool{}",
+            session.profile(),
+            did_you_mean(&rule, &names)
+        ));
+    }
+}
+
+/// What `pinfold approvals` needs to find the same configuration and profile.
+pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> String {
+    let mut options = String::new();
+    if let Some(profile) = profile.filter(|profile| *profile != "default") {
+        options.push_str(&format!(" --profile {}", quoted(profile)));
+    }
+    if let Some(path) = config {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        options.push_str(&format!(" --config {}", quoted(&path.display().to_string())));
+    }
+    options
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// For which servers a command waits.

@@ -31,6 +31,8 @@ pub(crate) enum Shown {
     Nothing,
     /// All of it.
     All(String),
+    /// It was given out as it came.
+    Elsewhere,
     /// Start and end.
     Cut {
         /// First characters.
@@ -110,10 +112,13 @@ impl Output {
         self.cut.then(|| format!("output.txt holds the first {} bytes only", self.file_limit))
     }
 
-    /// What is shown of standard output.
-    pub(crate) fn shown(&self) -> Shown {
+    /// What is shown of standard output; `elsewhere`: it has been shown already.
+    pub(crate) fn shown(&self, elsewhere: bool) -> Shown {
         if self.printed == 0 {
             return Shown::Nothing;
+        }
+        if elsewhere {
+            return Shown::Elsewhere;
         }
         let head = String::from_utf8_lossy(&self.head);
         if self.printed == self.head.len() as u64 && head.chars().count() <= self.characters {
@@ -169,12 +174,12 @@ mod tests {
     #[test]
     fn a_short_output_is_shown_whole() {
         let (folder, mut output) = output(10, 1000);
-        assert_eq!(output.shown(), Shown::Nothing);
+        assert_eq!(output.shown(false), Shown::Nothing);
         output.complain(b"warning\n");
-        assert_eq!(output.shown(), Shown::Nothing);
+        assert_eq!(output.shown(false), Shown::Nothing);
         output.print("é".as_bytes());
         output.print("123456789".as_bytes());
-        assert_eq!(output.shown(), Shown::All("é123456789".into()));
+        assert_eq!(output.shown(false), Shown::All("é123456789".into()));
         assert_eq!(output.errors(), ("warning\n".into(), 8));
         let kept = std::fs::read_to_string(folder.path().join("output.txt")).unwrap();
         assert_eq!(kept, "warning\né123456789");
@@ -194,7 +199,7 @@ mod tests {
                 tail: text[size - 5..].into(),
                 total: size as u64,
             };
-            assert_eq!(output.shown(), expected, "{size}");
+            assert_eq!(output.shown(false), expected, "{size}");
         }
     }
 
@@ -204,7 +209,7 @@ mod tests {
             let (_folder, mut output) = output(10, 1 << 20);
             output.print(prefix.as_bytes());
             output.print("日本語".repeat(300).as_bytes());
-            let Shown::Cut { head, tail, .. } = output.shown() else { panic!() };
+            let Shown::Cut { head, tail, .. } = output.shown(false) else { panic!() };
             assert_eq!((head.chars().count(), tail.as_str()), (5, "本語日本語"));
             assert!(!head.contains('\u{fffd}'));
         }

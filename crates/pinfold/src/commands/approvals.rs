@@ -86,12 +86,13 @@ impl Approvals {
 fn show(open: &[Approval], json: bool) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string_pretty(open).map_err(Failure::failed)?;
-        terminal::print(&format!("{text}\n"));
+        terminal::print(&format!("{text}\n")).map_err(Failure::unwritten)?;
     } else if open.is_empty() {
         terminal::say("no question is open");
     } else {
         for approval in open {
-            terminal::print(&format!("{}{}", approval.id, question(approval, &[], ROWS)));
+            let question = question(approval, &[], ROWS);
+            terminal::print(&format!("{}{question}", approval.id)).map_err(Failure::unwritten)?;
         }
     }
     Ok(())

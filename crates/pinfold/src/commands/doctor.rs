@@ -41,10 +41,11 @@ impl Doctor {
         let findings = examine(&file.execute.python).await;
         if self.json {
             let text = serde_json::to_string_pretty(&findings).map_err(Failure::failed)?;
-            terminal::print(&format!("{text}\n"));
+            terminal::print(&format!("{text}\n"))
         } else {
-            terminal::print(&report(&findings));
+            terminal::print(&report(&findings))
         }
+        .map_err(Failure::unwritten)?;
         match findings.run_script_offered {
             true => Ok(()),
             false if self.json => Err(Failure::shown()),

@@ -1,6 +1,7 @@
 //! `pinfold run`: a script calls tools; what it prints goes to standard output.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use gateway::sources::State;
@@ -18,6 +19,9 @@ use crate::{config, terminal};
 
 /// Largest script; a model's has a few kilobytes.
 const MOST_BYTES: u64 = 1 << 20;
+
+/// How long a slow reader of the prints is waited for once the run was cancelled.
+const LAST_PRINTS: Duration = Duration::from_secs(2);
 
 /// How often the same call may come back with a new question before something is wrong.
 const MOST_QUESTIONS: usize = 4;
@@ -51,17 +55,18 @@ struct Arguments<'a> {
 }
 
 impl Run {
-    pub(crate) async fn run(mut self, config: Option<&Path>) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, given: Option<&Path>) -> Result<(), Failure> {
         self.tools.retain(|tool| !tool.is_empty());
         let code = read(&self.script).map_err(Failure::usage)?;
-        let config = config::load(config).map_err(Failure::usage)?;
+        let config = config::load(given).map_err(Failure::usage)?;
         let cancel = CancellationToken::new();
         watch_signals(cancel.clone()).map_err(Failure::failed)?;
         let open = tokio::select! {
             open = wiring::open(&config, &self.profile, Wait::Named(&code)) => open?,
             () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
         };
-        let ended = self.call(&open, &code, &cancel).await;
+        let again = wiring::command_options(Some(&self.profile), given);
+        let ended = self.call(&open, &code, &again, &cancel).await;
         open.close().await;
         ended
     }
@@ -70,6 +75,7 @@ impl Run {
         &self,
         open: &Open,
         code: &str,
+        again: &str,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         for (name, state) in &open.not_ready {
@@ -83,11 +89,14 @@ impl Run {
             Arguments { code, tools: &self.tools, description: format!("pinfold run {name}") };
         let arguments = serde_json::value::to_raw_value(&arguments).map_err(Failure::failed)?;
         for _ in 0..MOST_QUESTIONS {
-            match self.attempt(open, &arguments, cancel).await {
-                Outcome::Done(result) => return show(&result, open.session.workspace()),
-                Outcome::Refused(refusal) => return Err(refused(&refusal)),
+            let (outcome, printed) = self.attempt(open, &arguments, cancel).await;
+            match outcome {
+                Outcome::Done(result) => return show(&result, open.session.workspace(), printed),
+                Outcome::Refused(refusal) => return Err(self.refused(open, &refusal)),
                 Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
-                Outcome::NeedsApproval(approval) => self.decide(open, *approval, cancel).await?,
+                Outcome::NeedsApproval(approval) => {
+                    self.decide(open, *approval, again, cancel).await?;
+                }
             }
         }
         Err(Failure::refused(anyhow!(
@@ -95,28 +104,38 @@ impl Run {
         )))
     }
 
+    /// The outcome, and why prints are missing on standard output if some are.
     async fn attempt(
         &self,
         open: &Open,
         arguments: &RawValue,
         cancel: &CancellationToken,
-    ) -> Outcome {
+    ) -> (Outcome, Result<(), String>) {
         let (events, received) = mpsc::unbounded_channel();
+        let (prints, pieces) = mpsc::unbounded_channel();
         let shown = tokio::spawn(terminal::progress::show(received));
-        let outcome = open
-            .gateway
-            .call(Request {
-                session: open.session.clone(),
-                tool: "run_script".to_owned(),
-                arguments: arguments.to_owned(),
-                origin: Origin::Cli,
-                progress: Some(events),
-                cancel: cancel.clone(),
-            })
-            .await;
-        // The bar has to be gone before anything else is printed.
-        let _ = shown.await;
-        outcome
+        let printed = tokio::spawn(async move {
+            // The bar goes when the call is over, and so does the sender of the last piece.
+            terminal::prints::hand_on(pieces, shown).await
+        });
+        let request = Request {
+            session: open.session.clone(),
+            tool: "run_script".to_owned(),
+            arguments: arguments.to_owned(),
+            origin: Origin::Cli,
+            progress: Some(events),
+            cancel: cancel.clone(),
+        };
+        let outcome = open.gateway.call_printing(request, prints).await;
+        let given_up = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(LAST_PRINTS).await;
+        };
+        let printed = tokio::select! {
+            printed = printed => printed.unwrap_or_else(|error| Err(error.to_string())),
+            () = given_up => Err("nobody reads it".to_owned()),
+        };
+        (outcome, printed)
     }
 
     /// Gets the question answered, by `--yes` or by the person at the terminal.
@@ -124,6 +143,7 @@ impl Run {
         &self,
         open: &Open,
         approval: Approval,
+        again: &str,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         let id = approval.id.clone();
@@ -143,40 +163,56 @@ impl Run {
                 .filter(|tool| tool.asked)
                 .map(|tool| tool.name.as_str())
                 .collect();
+            let what = match asked.join(", ") {
+                none if none.is_empty() => "run".to_owned(),
+                names => format!("use {names}"),
+            };
             return Err(Failure::refused(anyhow!(
-                "the script needs an approval to use {} and there is no terminal to ask on; run \
-                 it in a terminal, give --yes, or run `pinfold approvals approve {id}` and then \
-                 this again",
-                asked.join(", ")
+                "the script needs an approval to {what} and there is no terminal to ask on; run it \
+                 in a terminal, give --yes, or run `pinfold approvals approve {id}{again}` and then \
+                 this again"
             )));
         };
         open.gateway.answer(&id, answer, by).await.map(|_| ()).map_err(Failure::refused)
     }
+
+    fn refused(&self, open: &Open, refusal: &Refusal) -> Failure {
+        let error = anyhow!(refusal.message.clone());
+        let withheld = || self.tools.iter().any(|tool| open.gateway.withholds(&open.session, tool));
+        match refusal.kind {
+            Kind::Denied | Kind::NotListed | Kind::Destructive | Kind::TaskOnly => {
+                Failure::refused(error)
+            }
+            Kind::UnknownTool if withheld() => Failure::refused(error),
+            _ => Failure::failed(error),
+        }
+    }
 }
 
-/// Shows the answer as the model would get it: the account on standard error, the rest on
-/// standard output. The records' place, which a model sees from inside, is told as seen from here.
-fn show(result: &mcp::CallResult, workspace: &Path) -> Result<(), Failure> {
-    let (account, rest) = result.text.split_once('\n').unwrap_or((&result.text, ""));
-    if !rest.is_empty() {
-        let newline = if rest.ends_with('\n') { "" } else { "\n" };
-        terminal::print_foreign(&format!("{rest}{newline}"));
-    }
+/// Says everything about the run but its prints, which have gone out already. The records' place,
+/// which a model sees from inside, is told as seen from here.
+fn show(
+    result: &mcp::CallResult,
+    workspace: &Path,
+    printed: Result<(), String>,
+) -> Result<(), Failure> {
     let here = std::env::current_dir().unwrap_or_default();
     let place = workspace.join(".agent");
     let place = place.strip_prefix(&here).unwrap_or(&place);
-    terminal::say(&account.replacen(".agent", &place.display().to_string(), 1));
-    if result.is_error { Err(Failure::shown()) } else { Ok(()) }
-}
-
-fn refused(refusal: &Refusal) -> Failure {
-    let error = anyhow!(refusal.message.clone());
-    match refusal.kind {
-        Kind::Denied | Kind::NotListed | Kind::Destructive | Kind::TaskOnly => {
-            Failure::refused(error)
-        }
-        _ => Failure::failed(error),
+    let account = result.text.lines().next().unwrap_or_default();
+    let inside = account.rsplit(" · ").next().and_then(|file| file.strip_suffix("/calls.jsonl"));
+    let text = match inside.and_then(|inside| Some((inside, inside.strip_prefix(".agent")?))) {
+        Some((inside, rest)) => result.text.replace(inside, &format!("{}{rest}", place.display())),
+        None => result.text.clone(),
+    };
+    terminal::say(&text);
+    if let Err(fault) = printed {
+        return Err(Failure::failed(anyhow!(
+            "not all that the script printed reached standard output: {fault}; it is in output.txt, \
+             beside that calls.jsonl"
+        )));
     }
+    if result.is_error { Err(Failure::shown()) } else { Ok(()) }
 }
 
 /// A state as the rest of a sentence about a server.

@@ -29,7 +29,7 @@ impl Tools {
         let open = wiring::open(&config, &self.profile, Wait::All).await?;
         let tools = open.gateway.tools(&open.session);
         let without_scripts = open.gateway.without_scripts(&open.session);
-        if self.json {
+        let printed = if self.json {
             let servers: Vec<_> = open
                 .not_ready
                 .iter()
@@ -40,18 +40,19 @@ impl Tools {
                 "servers_not_ready": servers,
                 "run_script_not_offered": without_scripts,
             });
-            terminal::print(&format!("{all:#}\n"));
+            terminal::print(&format!("{all:#}\n"))
         } else {
-            terminal::print(&table(&tools));
+            let printed = terminal::print(&table(&tools));
             for (name, state) in &open.not_ready {
                 terminal::say(&format!("warning: server {name} {}", describe(state)));
             }
             if let Some(reason) = without_scripts {
                 terminal::say(&format!("run_script is not offered: {reason}"));
             }
-        }
+            printed
+        };
         open.close().await;
-        Ok(())
+        printed.map_err(Failure::unwritten)
     }
 }
 

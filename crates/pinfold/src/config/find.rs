@@ -5,6 +5,7 @@
 //! trusted that very content on a terminal.
 
 use std::io::{BufRead, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -28,12 +29,34 @@ pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<Option<(PathBuf, Chos
     }
     // The working directory comes first, as the nearer one; it is used only if trusted.
     let here = Path::new("pinfold.toml");
-    if here.is_file() {
+    let own = configuration_directory().map(|dir| dir.join("pinfold.toml"));
+    let own = own.filter(|path| path.is_file());
+    let real = |path: &Path| path.canonicalize().ok();
+    let is_own = own.as_deref().is_some_and(|own| real(own) == real(here));
+    if here.is_file() && !is_own {
         let path = std::env::current_dir().context("the working directory is gone")?.join(here);
         return Ok(Some((path, Chosen::ByPlace)));
     }
-    let own = directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("pinfold/pinfold.toml"));
-    Ok(own.filter(|path| path.is_file()).map(|path| (path, Chosen::ByPerson)))
+    if let Some(path) = &own {
+        require_owned(path)?;
+    }
+    Ok(own.map(|path| (path, Chosen::ByPerson)))
+}
+
+/// Whoever can write the user's own configuration says what runs as the user.
+fn require_owned(path: &Path) -> anyhow::Result<()> {
+    let cannot = || format!("cannot read {}", path.display());
+    let found = std::fs::metadata(path).with_context(cannot)?;
+    // A process's own folder there belongs to whom it runs as.
+    let own = std::fs::metadata("/proc/self").map_or(0, |this| this.uid());
+    if found.mode() & 0o002 != 0 || ![0, own].contains(&found.uid()) {
+        bail!(
+            "{} could have been written by somebody else, and it names programs to run: make it \
+             yours (chown) and chmod o-w it, or give --config with one that is",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// A fingerprint of everything that was read: the file's path, the file, and what it imports.
@@ -54,8 +77,8 @@ pub(crate) fn require_trust(
     programs: &[String],
     instead: &str,
 ) -> anyhow::Result<()> {
-    let remembered = directory("XDG_STATE_HOME", ".local/state")
-        .map(|dir| dir.join("pinfold/trusted"))
+    let remembered = state_directory()
+        .map(|dir| dir.join("trusted"))
         .with_context(|| format!("no HOME, so nothing can be remembered as trusted; {instead}"))?;
     let known = std::fs::read_to_string(&remembered).unwrap_or_default();
     if known.lines().any(|line| line.split_whitespace().next() == Some(fingerprint)) {
@@ -101,6 +124,16 @@ fn remember(file: &Path, line: &str) -> std::io::Result<()> {
     }
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file)?;
     writeln!(file, "{line}")
+}
+
+/// Where the user's own configuration is or would be.
+pub(super) fn configuration_directory() -> Option<PathBuf> {
+    directory("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("pinfold"))
+}
+
+/// Where is remembered what the user trusts.
+pub(super) fn state_directory() -> Option<PathBuf> {
+    directory("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("pinfold"))
 }
 
 /// An XDG base directory: the variable if it is absolute, else below the home directory.

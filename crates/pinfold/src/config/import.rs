@@ -60,7 +60,7 @@ pub(crate) fn servers(text: &str) -> anyhow::Result<(BTreeMap<String, Server>, V
             continue;
         }
         let Entry { command, args, env, cwd, url, headers, .. } = entry;
-        servers.insert(name, Server { command, args, env, cwd, url, headers });
+        servers.insert(name, Server { command, args, env, cwd, url, headers, ..Server::default() });
     }
     Ok((servers, left_out))
 }

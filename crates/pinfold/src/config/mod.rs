@@ -29,7 +29,8 @@ use anyhow::{Context, anyhow, bail};
 use gateway::config::{Backend, Profile, Server};
 use serde::Deserialize;
 
-use diagnose::{Document, did_you_mean};
+use diagnose::Document;
+pub(crate) use diagnose::did_you_mean;
 use file::File;
 use find::Chosen;
 
@@ -55,6 +56,20 @@ struct Documents {
     imported: Option<Document>,
     /// Names of the servers that came from `imported`.
     imported_servers: Vec<String>,
+    /// A line about each server of `imported` that is not used.
+    left_out: Vec<String>,
+}
+
+impl Documents {
+    /// Where the server called `name` stands: the document and the table in it.
+    fn of_server(&self, name: &str) -> (&Document, &'static str) {
+        match &self.imported {
+            Some(document) if self.imported_servers.iter().any(|server| server == name) => {
+                (document, "mcpServers")
+            }
+            _ => (&self.own, "servers"),
+        }
+    }
 }
 
 impl std::fmt::Debug for Documents {
@@ -113,11 +128,12 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
     let mut file =
         File::deserialize(table).map_err(|error| anyhow!("{}: {error}", path.display()))?;
 
-    let mut imported_servers = Vec::new();
+    let (mut imported_servers, mut left_out) = (Vec::new(), Vec::new());
     if let Some(document) = &imported {
-        let (servers, left_out) = import::servers(&document.text)
+        let (servers, lines) = import::servers(&document.text)
             .map_err(|error| anyhow!("{}: {error}", document.path.display()))?;
-        for line in left_out {
+        left_out = lines;
+        for line in &left_out {
             tracing::warn!("{}: {line}; left out", document.path.display());
         }
         for (name, server) in servers {
@@ -129,7 +145,7 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
         }
     }
 
-    let documents = Documents { own, imported, imported_servers };
+    let documents = Documents { own, imported, imported_servers, left_out };
     let config = finish(file, &directory, documents)?;
     config.require_trust(chosen)?;
     Ok(config)
@@ -154,7 +170,7 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
             .into_string()
             .map_err(|_| own.error(&["execute", "python"], "is not UTF-8"))?;
     }
-    check(&file, own)?;
+    check(&file, &documents)?;
     let database = match &file.database {
         Some(url) => {
             let url = secrets::expand(url, &secrets::environment)
@@ -163,11 +179,12 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
         }
         None => format!("sqlite://{}/pinfold.db", file.data_dir.display()),
     };
-    workspaces::check(&file, &database, own)?;
+    workspaces::check(&file, &database, &documents, &workspaces::Host::this())?;
     Ok(Config { file, database, documents })
 }
 
-fn check(file: &File, own: &Document) -> anyhow::Result<()> {
+fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
+    let own = &documents.own;
     file.scripts.validate().map_err(|fault| own.fault(&[], &fault))?;
     file.approvals.validate().map_err(|fault| own.fault(&[], &fault))?;
     let servers: Vec<&String> = file.servers.keys().collect();
@@ -177,7 +194,12 @@ fn check(file: &File, own: &Document) -> anyhow::Result<()> {
         profile.validate().map_err(|fault| own.fault(&place, &fault))?;
         for server in &profile.servers {
             if !file.servers.contains_key(server) {
-                let guess = did_you_mean(server, &servers);
+                let named = format!("server \"{server}\" ");
+                let reason = documents.left_out.iter().find_map(|line| line.strip_prefix(&named));
+                let guess = match reason {
+                    Some(reason) => format!(": in the imported file it {reason}"),
+                    None => did_you_mean(server, &servers),
+                };
                 return Err(own.error(
                     &["profiles", name, "servers"],
                     format!("names the server \"{server}\", which is not configured{guess}"),
@@ -225,19 +247,22 @@ impl Config {
     /// script could have changed the file since.
     fn require_trust(&self, chosen: Chosen) -> anyhow::Result<()> {
         let Documents { own, imported, .. } = &self.documents;
-        let files = std::iter::once(own).chain(imported).map(|document| document.path.as_path());
-        let instead = match chosen {
-            Chosen::ByPlace => format!("give --config {}", own.path.display()),
-            Chosen::ByPerson if workspaces::can_write(&self.file, files) => {
-                "move it out of the workspace, where scripts can change it".to_owned()
-            }
-            Chosen::ByPerson => return Ok(()),
+        let files = std::iter::once(own).chain(imported);
+        let (named, instead) = match chosen {
+            Chosen::ByPlace => (own, format!("give --config {}", own.path.display())),
+            Chosen::ByPerson => match workspaces::first_writable(&self.file, files) {
+                Some(document) => (
+                    document,
+                    "move it out of the workspace, where scripts can change it".to_owned(),
+                ),
+                None => return Ok(()),
+            },
         };
         let imported = imported.as_ref().map_or("", |document| document.text.as_str());
         let parts =
             [own.path.as_os_str().as_encoded_bytes(), own.text.as_bytes(), imported.as_bytes()];
         let fingerprint = find::fingerprint(&parts);
-        find::require_trust(&own.path, &fingerprint, &programs(&self.file), &instead)
+        find::require_trust(&named.path, &fingerprint, &programs(&self.file), &instead)
     }
 
     /// The profile called `name`.
@@ -261,13 +286,7 @@ impl Config {
 
     /// Where the server called `name` is, with every `${…}` expanded.
     pub(crate) fn endpoint(&self, name: &str) -> anyhow::Result<mcp::Endpoint> {
-        let documents = &self.documents;
-        let imported = documents.imported_servers.iter().any(|server| server == name);
-        let document = match &documents.imported {
-            Some(document) if imported => document,
-            _ => &documents.own,
-        };
-        let table = if imported { "mcpServers" } else { "servers" };
+        let (document, table) = self.documents.of_server(name);
         let server = self.file.servers.get(name).context("no such server")?;
         let directory = document.path.parent().unwrap_or(Path::new("/"));
         let mut endpoint = expanded(server, directory)
@@ -314,6 +333,7 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
         args: server.args.iter().map(|arg| expand(arg)).collect::<Result<_, _>>()?,
         env: all(&server.env)?,
         cwd: server.cwd.as_ref().map(|cwd| directory.join(cwd)),
+        runs_from_workspace: server.runs_from_workspace,
         url: server.url.as_deref().map(expand).transpose()?,
         headers: all(&server.headers)?,
     })
@@ -331,6 +351,9 @@ fn programs(file: &File) -> Vec<String> {
         };
         if let Some(cwd) = &server.cwd {
             line.push_str(&format!(" (in {})", cwd.display()));
+        }
+        if server.runs_from_workspace {
+            line.push_str(" (scripts may change what it runs)");
         }
         let set: Vec<&str> =
             server.env.keys().chain(server.headers.keys()).map(|k| k.as_str()).collect();

@@ -4,24 +4,29 @@ pub(crate) mod approve;
 
 pub(crate) mod progress;
 
-use std::io::{IsTerminal, Write};
+pub(crate) mod prints;
+
+use std::io::{self, IsTerminal, Write};
 
 use crate::show::Shown;
 
 /// Prints on standard output. A reader that has gone away (`| head`) is no error.
-pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
 }
 
 /// Prints what a script or a tool wrote. On a terminal it cannot do more than print lines; into a
 /// pipe or a file it goes as it is.
-pub(crate) fn print_foreign(text: &str) {
-    if !std::io::stdout().is_terminal() {
+pub(crate) fn print_foreign(text: &str) -> io::Result<()> {
+    if !io::stdout().is_terminal() {
         return print(text);
     }
     let lines: Vec<String> = text.split('\n').map(neutralised).collect();
-    print(&lines.join("\n"));
+    print(&lines.join("\n"))
 }
 
 /// A message on standard error. It may quote a script, a server or a file name, so whatever is in

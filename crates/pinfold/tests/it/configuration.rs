@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::world::{SERVER, World, ended};
+use crate::world::{SERVER, World, ended, scripts_run};
 
 /// Without `PINFOLD_CONFIG`, which every world sets.
 fn unguided(mut command: Command) -> Command {
@@ -84,22 +84,127 @@ fn trust_covers_what_is_imported() {
     ended(unguided(world.pinfold(&["tools"]))).code(2).says("is not trusted");
 }
 
+/// A project that scripts may write, with what `entry` says of its server; the configuration lies
+/// at `at`.
+fn project(at: &str, entry: &str) -> World {
+    let world = World::with("");
+    std::fs::create_dir(world.path("project")).unwrap();
+    world.write(at, &configuration(entry));
+    world
+}
+
+fn configuration(entry: &str) -> String {
+    format!(
+        "data_dir = 'HERE/data'\n[servers.t]\ncommand = 'python3'\n{entry}\n\
+         [profiles.default]\nservers = ['t']\nworkspace = {{ path = 'HERE/project' }}\n"
+    )
+}
+
+const OUTSIDE: &str = "args = ['FIXTURES/server.py', '--calls', 'HERE/calls']\ncwd = '/'";
+
 #[test]
 fn a_configuration_that_scripts_could_rewrite_is_trusted_by_content_only() {
-    let world = World::new("[profiles.default]\nservers = ['t']\nworkspace = { path = '.' }\n");
-    let elsewhere = tempfile::tempdir().unwrap();
-    let outside = |mut command: Command| {
-        command.env("PINFOLD_DATA_DIR", elsewhere.path());
-        command
-    };
-    let given = ["tools", "--config", "pinfold.toml"];
-    ended(world.pinfold(&given)).code(2).says("could change data_dir");
-    ended(outside(world.pinfold(&given)))
+    let world = project("project/pinfold.toml", OUTSIDE);
+    let given = ["tools", "--config", "project/pinfold.toml"];
+    ended(world.pinfold(&given))
         .code(2)
         .says("is not trusted")
         .says("move it out of the workspace");
-    ended(outside(world.at_terminal(&["[y/N]=y"], &given))).code(0).prints("t__echo");
-    ended(outside(world.pinfold(&given))).code(0).prints("t__echo");
+    ended(world.at_terminal(&["[y/N]=y"], &given)).code(0).prints("t__echo");
+    ended(world.pinfold(&given)).code(0).prints("t__echo");
+}
+
+#[test]
+fn an_imported_file_that_scripts_could_rewrite_is_named_itself() {
+    let world = project("pinfold.toml", OUTSIDE);
+    world.write("project/.mcp.json", r#"{"mcpServers": {}}"#);
+    let mut command = world.pinfold(&["tools"]);
+    command.env("PINFOLD_MCP_CONFIG", "project/.mcp.json");
+    let ended = ended(command).code(2).says("move it out of the workspace");
+    assert!(ended.stderr.contains("project/.mcp.json names programs"), "{ended:#?}");
+}
+
+#[test]
+fn the_natural_set_up_says_which_line_to_add() {
+    let world = project("pinfold.toml", "args = ['FIXTURES/server.py']");
+    let mut inside = world.pinfold(&["tools"]);
+    inside.current_dir(world.path("project"));
+    ended(inside)
+        .code(2)
+        .says("`servers.t` starts (pinfold's own, without `cwd`) in ")
+        .says("`cwd = \"/\"`")
+        .says("add `runs_from_workspace = true` to [servers.t]");
+    for line in ["cwd = '/'", "runs_from_workspace = true"] {
+        let world = project("pinfold.toml", &format!("args = ['FIXTURES/server.py']\n{line}"));
+        let mut inside = world.pinfold(&["tools"]);
+        inside.current_dir(world.path("project"));
+        ended(inside).code(0).prints("t__echo");
+    }
+}
+
+/// Runs a script that writes what it is given as `name` into its workspace.
+fn plant(world: &World, name: &str, content: &str) {
+    world
+        .run(
+            &format!(
+                "import os\nname = {name:?}\nos.makedirs(os.path.dirname(name) or '.', exist_ok=True)\n\
+                 open(name, 'w').write({content:?})\nos.chmod(name, 0o755)\n"
+            ),
+            &[],
+        )
+        .code(0);
+    assert!(world.path("project").join(name).is_file(), "the script planted nothing");
+}
+
+#[test]
+fn an_interpreter_planted_by_a_script_is_not_run_on_the_host() {
+    if !scripts_run() {
+        return;
+    }
+    let world = project("pinfold.toml", OUTSIDE);
+    let mark = world.path("escaped");
+    let planted = format!("#!/bin/sh\ntouch {}\n", mark.display());
+    plant(&world, ".venv/bin/python", &planted);
+    for command in [&["run", "s.py"][..], &["doctor"], &["tools"]] {
+        let mut command = world.pinfold(command);
+        command.env("PINFOLD_EXECUTE__PYTHON", "project/.venv/bin/python");
+        ended(command).code(2).says("make the environment outside the workspace");
+    }
+    assert!(!mark.exists(), "what a script wrote was run on the host");
+}
+
+#[test]
+fn a_server_that_a_script_rewrote_is_not_run_on_the_host() {
+    if !scripts_run() {
+        return;
+    }
+    let world = project("pinfold.toml", OUTSIDE);
+    let mark = world.path("escaped");
+    plant(&world, "server.py", &format!("open({:?}, 'w')\n", mark.display().to_string()));
+    for entry in [
+        "args = ['server.py']\ncwd = 'project'",
+        "args = ['project/server.py']",
+        "args = ['-m', 'server']\ncwd = 'project'",
+    ] {
+        world.write("pinfold.toml", &configuration(entry));
+        for command in [&["run", "s.py"][..], &["tools"]] {
+            ended(world.pinfold(command)).code(2).says("where scripts of the profile");
+        }
+    }
+    assert!(!mark.exists(), "what a script wrote was run on the host");
+    // Only who says so gets it.
+    world.write(
+        "pinfold.toml",
+        &configuration("args = ['project/server.py']\nruns_from_workspace = true"),
+    );
+    ended(world.pinfold(&["tools"])).code(0);
+    assert!(mark.exists(), "what was planted does nothing, so this test would show nothing");
+}
+
+#[test]
+fn the_home_directory_is_no_workspace() {
+    let world = World::new("[profiles.default]\nservers = ['t']\nworkspace = { path = 'home' }\n");
+    ended(world.pinfold(&["tools"])).code(2).says("your own configuration is kept in");
 }
 
 #[test]
@@ -116,6 +221,20 @@ fn the_persons_own_configuration_is_used() {
     std::fs::rename(world.path("pinfold.toml"), world.path("home/.config/pinfold/pinfold.toml"))
         .unwrap();
     ended(unguided(world.pinfold(&["tools"]))).code(0).prints("t__echo");
+    // Also from its own folder, where it lies in the working directory.
+    let mut inside = unguided(world.pinfold(&["tools"]));
+    inside.current_dir(world.path("home/.config/pinfold"));
+    ended(inside).code(0).prints("t__echo");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(world.path("home/.config/pinfold/pinfold.toml"), everybody).unwrap();
+    ended(unguided(world.pinfold(&["tools"]))).code(2).says("written by somebody else");
+}
+
+#[test]
+fn a_server_that_is_disabled_in_the_imported_file_is_called_so() {
+    let world = World::with("mcp_config = 'm.json'\n[profiles.default]\nservers = ['off']\n");
+    world.write("m.json", r#"{"mcpServers": {"off": {"command": "x", "disabled": true}}}"#);
+    ended(world.pinfold(&["tools"])).code(2).says("in the imported file it is disabled there");
 }
 
 #[test]

@@ -108,6 +108,98 @@ fn read_only_hides_writes() {
 }
 
 #[test]
+fn a_tool_that_the_profile_withholds_is_refused_by_policy_and_a_mistyped_one_is_not() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("[profiles.default]\nservers = ['t']\npermission_mode = 'read_only'\n");
+    world.run(NOTE, &["--tools", "t__note"]).code(3).says("the profile is read-only");
+    world.run(NOTE, &["--tools", "t__nott"]).code(1).says("there is no tool");
+    let off = "[profiles.default]\nservers = ['t']\ntools.'t__note' = { approval = 'off' }\n";
+    World::new(off).run(NOTE, &["--tools", "t__note"]).code(3);
+}
+
+#[test]
+fn a_script_that_is_always_asked_about_says_so_where_nobody_is() {
+    if !scripts_run() {
+        return;
+    }
+    let rule = "[profiles.default]\nservers = ['t']\ntools.run_script = { approval = 'always' }\n";
+    World::new(rule).run("x = 1\n", &[]).code(3).says("needs an approval to run and there is no");
+}
+
+#[test]
+fn a_rule_for_a_tool_that_is_not_there_is_told() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new(
+        "[profiles.default]\nservers = ['t']\n\
+         tools.'t__note' = { approval = 'always' }\ntools.'t__wipee' = { approval = 'off' }\n",
+    );
+    let warning = "warning: profiles.default.tools.\"t__wipee\" has no effect: its server has no \
+                   such tool; did you mean `t__wipe`?";
+    let listed = ended(world.pinfold(&["tools"])).code(0).says(warning);
+    assert!(!listed.stderr.contains("t__note"), "{listed:#?}");
+    world.run("from agent_tools import call\ncall('t__echo', {'text': 'x'})\n", &[]).says(warning);
+}
+
+#[test]
+fn ctrl_c_at_the_question_ends_it_at_once() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write("s.py", NOTE);
+    let typed = ["deny >=^C"];
+    let ended = ended(world.at_terminal(&typed, &["run", "s.py", "--tools", "t__note"]))
+        .code(1)
+        .prints("error: cancelled");
+    assert!(ended.took < std::time::Duration::from_secs(15), "{ended:#?}");
+    assert!(world.calls().is_empty() && world.records().is_empty());
+}
+
+#[test]
+fn sigterm_at_the_question_ends_it_at_once() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write("s.py", NOTE);
+    let typed = ["deny >=^TERM"];
+    let ended = ended(world.at_terminal(&typed, &["run", "s.py", "--tools", "t__note"]))
+        .code(1)
+        .prints("error: cancelled");
+    assert!(ended.took < std::time::Duration::from_secs(15), "{ended:#?}");
+    assert!(world.calls().is_empty());
+}
+
+#[test]
+fn the_command_that_approves_names_the_configuration_that_was_given() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    std::fs::create_dir(world.path("odd place")).unwrap();
+    std::fs::rename(world.path("pinfold.toml"), world.path("odd place/own.toml")).unwrap();
+    world.write("s.py", NOTE);
+    let run = |arguments: &[&str]| {
+        let mut command = world.pinfold(arguments);
+        command.env_remove("PINFOLD_CONFIG");
+        ended(command)
+    };
+    let script = ["run", "s.py", "--tools", "t__note", "--config", "odd place/own.toml"];
+    let asked = run(&script).code(3);
+    let said = asked.stderr.split("`pinfold ").nth(1).and_then(|rest| rest.split('`').next());
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_pinfold"), said.unwrap());
+    // As a person would paste it, elsewhere.
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &line]).current_dir("/").env("HOME", world.path("home"));
+    ended(shell).code(0).says("allowed once");
+    run(&script).code(0).prints("noted\n");
+}
+
+#[test]
 fn a_person_at_a_terminal_allows_once() {
     if !scripts_run() {
         return;

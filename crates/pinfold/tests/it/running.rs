@@ -28,6 +28,93 @@ fn prints_go_to_stdout_and_the_account_to_stderr() {
 }
 
 #[test]
+fn stdout_gets_the_bytes_that_were_printed_and_nothing_else() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    for (script, printed, code) in [
+        ("print('a', end='')\n", "a", 0),
+        ("print('a\\n\\n\\n')\n", "a\n\n\n\n", 0),
+        ("import sys\nsys.stdout.buffer.write(b'\\x80\\r\\x1b[31m')\n", "\u{fffd}\r\u{1b}[31m", 0),
+        ("x = 1\n", "", 0),
+        ("import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(3)\n", "out\n", 1),
+        (
+            "from agent_tools import call\nprint('first', end='')\n\
+             try:\n    call('t__fail', {'message': 'm'})\nexcept Exception:\n    pass\n1 / 0\n",
+            "first",
+            1,
+        ),
+        (
+            "print('[… cut here …]' + 'x' * 50000)\n",
+            &format!("[… cut here …]{}\n", "x".repeat(50_000)),
+            0,
+        ),
+    ] {
+        let ended = world.run(script, &[]).code(code);
+        assert_eq!(ended.stdout, printed, "{script}: {}", ended.stderr);
+    }
+    let ended = world.run("from agent_tools import call\ncall('t__fail', {'message': 'm'})\n", &[]);
+    let ended = ended.code(1).says("called until then: t__fail 1").says("ToolError");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn prints_reach_a_pipe_while_the_script_still_runs() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write(
+        "s.py",
+        "from agent_tools import call\nprint('early', flush=True)\ncall('t__sleep', {'seconds': 600})\n",
+    );
+    let mut child = start(world.pinfold(&["run", "s.py"]));
+    let mut first = [0; 6];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    assert_eq!(&first, b"early\n");
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_and_a_closed_pipe_is_none() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write("s.py", "print('the result')\n");
+    let into = |arguments: &[&str], to: std::process::Stdio| {
+        let mut child = world
+            .pinfold(arguments)
+            .stdin(std::process::Stdio::null())
+            .stdout(to)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+        (child.wait().unwrap().code(), said)
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into();
+    let (code, said) = into(&["run", "s.py"], full());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("No space left") && said.contains("output.txt"), "{said}");
+    for arguments in
+        [&["tools"][..], &["tools", "--json"], &["doctor"], &["--print-default-config"]]
+    {
+        let (code, said) = into(arguments, full());
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("standard output cannot be written"), "{arguments:?}: {said}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let (code, said) = into(&["run", "s.py"], writer.into());
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
 fn awaiting_a_call_works_too() {
     if !scripts_run() {
         return;

@@ -77,14 +77,17 @@ fn text(state: &str, good: bool, traceback: &str, account: &Account<'_>) -> Stri
     if !good && !account.counts.is_empty() {
         let _ = write!(text, "\ncalled until then: {}", tools(account.counts));
     }
-    text.push('\n');
     match account.shown {
-        Shown::Nothing => text.push_str("(the script printed nothing)"),
-        Shown::All(all) => text.push_str(all.trim_end_matches('\n')),
+        Shown::Nothing => text.push_str("\n(the script printed nothing)"),
+        Shown::Elsewhere => {}
+        Shown::All(all) => {
+            text.push('\n');
+            text.push_str(all.trim_end_matches('\n'));
+        }
         Shown::Cut { head, tail, total } => {
             let _ = write!(
                 text,
-                "{head}\n[… cut here: {total} bytes in all, see {}/output.txt …]\n{}",
+                "\n{head}\n[… cut here: {total} bytes in all, see {}/output.txt …]\n{}",
                 account.directory,
                 tail.trim_end_matches('\n')
             );

@@ -218,6 +218,7 @@ impl script::Host for ScriptHost {
             caller: Caller::Script(self.script.clone()),
             number,
             progress: None,
+            prints: None,
             cancel,
             at: jiff::Timestamp::now(),
             began: Instant::now(),

@@ -75,7 +75,7 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         lost.extend(output.lost());
         notes.extend(output.bounded());
-        (output.shown(), output.errors())
+        (output.shown(call.prints.is_some()), output.errors())
     };
     let counts = script.counts();
     let audit = audit_row(
@@ -143,6 +143,7 @@ async fn prepare(
         Output::new(folder.file("output.txt")?, gateway.scripts.output_chars, OUTPUT_BYTES);
     let output = Arc::new(Mutex::new(output));
     let (printed, complained) = (output.clone(), output.clone());
+    let prints = call.prints.clone();
     let access = match call.session.profile.permission_mode {
         PermissionMode::ReadOnly => sandbox::Access::ReadOnly,
         PermissionMode::Ask | PermissionMode::Auto => sandbox::Access::ReadWrite,
@@ -159,6 +160,10 @@ async fn prepare(
             memory_mb: gateway.scripts.memory_mb,
         },
         stdout: Box::new(move |piece| {
+            if let Some(prints) = &prints {
+                // Nobody has to listen.
+                let _ = prints.send(piece.to_vec());
+            }
             printed.lock().unwrap_or_else(PoisonError::into_inner).print(piece);
         }),
         stderr: Box::new(move |piece| {
