@@ -101,6 +101,7 @@ pub(crate) fn require_trust(
 }
 
 fn ask(path: &Path, programs: &[String]) -> anyhow::Result<bool> {
+    crate::terminal::forget_typed();
     let mut err = std::io::stderr().lock();
     let shown_path = path.display().to_string();
     writeln!(err, "{} was not used before, or has changed.", Shown::line(&shown_path))?;

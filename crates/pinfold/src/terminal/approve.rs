@@ -14,6 +14,7 @@ const ROWS: usize = 60;
 pub(crate) async fn ask(approval: Approval, tools: Vec<Listed>) -> Option<Answer> {
     // Reading a terminal cannot be cancelled, so it has a thread of its own.
     let asked = tokio::task::spawn_blocking(move || {
+        super::forget_typed();
         let mut input = std::io::stdin().lock();
         let mut output = std::io::stderr();
         dialogue(&approval, &tools, &mut input, &mut output).ok().flatten()

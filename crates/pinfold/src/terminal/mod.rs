@@ -41,6 +41,12 @@ pub(crate) fn has_person() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
+/// Forgets what was typed so far: nobody can have answered a question that was not yet shown.
+pub(crate) fn forget_typed() {
+    // Where standard input is no terminal there is nothing to forget.
+    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
 fn neutralised(line: &str) -> String {
     let line = line.replace('\t', "    ");
     Shown::whole(&line).to_string()

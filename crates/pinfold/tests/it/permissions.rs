@@ -145,6 +145,19 @@ fn a_rule_for_a_tool_that_is_not_there_is_told() {
 }
 
 #[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    world.write("s.py", NOTE);
+    // Typed as soon as the terminal is there, which is before anything is shown.
+    let typed = ["=o", "deny >=d seen"];
+    ended(world.at_terminal(&typed, &["run", "s.py", "--tools", "t__note"])).code(3).prints("seen");
+    assert!(world.calls().is_empty(), "a write was approved unseen");
+}
+
+#[test]
 fn ctrl_c_at_the_question_ends_it_at_once() {
     if !scripts_run() {
         return;
