@@ -9,6 +9,8 @@ mod config;
 
 mod wiring;
 
+mod serving;
+
 mod terminal;
 
 mod show;

@@ -12,13 +12,14 @@ use gateway::sources::upstream::{Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
 use store::Store;
+use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::terminal;
 
 /// Who calls from the command line. One person owns the process, so there is one.
-const PRINCIPAL: &str = "local";
+pub(crate) const PRINCIPAL: &str = "local";
 
 /// The command line has one session per profile, so that files a script writes are found again.
 const SESSION: &str = "cli";
@@ -39,6 +40,11 @@ pub(crate) struct Open {
 }
 
 impl Open {
+    /// Told whenever a server's tools or state change.
+    pub(crate) fn changes(&self) -> Vec<watch::Receiver<u64>> {
+        self.upstreams.iter().map(|upstream| upstream.changes()).collect()
+    }
+
     /// Ends what runs and the servers that were started, and waits for it.
     pub(crate) async fn close(self) {
         self.gateway.close().await;
@@ -50,6 +56,13 @@ impl Open {
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
+    let mut open = start(config, profile, SESSION).await?;
+    open.not_ready = settle(&open.gateway, &open.session, &open.upstreams, wait).await;
+    Ok(open)
+}
+
+/// The same without waiting for any server; `key` names the session.
+pub(crate) async fn start(config: &Config, profile: &str, key: &str) -> Result<Open, Failure> {
     let rules = config.profile(profile).map_err(Failure::usage)?;
     // All of them, before the first is started: a fault in the last should not cost a start.
     let endpoints = BTreeSet::from_iter(&rules.servers)
@@ -68,9 +81,8 @@ pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Resu
     let (engine, isolation) = engine(config).await;
     let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
-    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
-    let not_ready = settle(&gateway, &session, &upstreams, wait).await;
-    Ok(Open { gateway, session, not_ready, upstreams })
+    let session = gateway.session(PRINCIPAL, profile, key).await.map_err(Failure::usage)?;
+    Ok(Open { gateway, session, not_ready: Vec::new(), upstreams })
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod doctor;
+mod mcp;
 mod run;
 mod tools;
 
@@ -13,6 +14,8 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     /// Run a script that calls tools
     Run(run::Run),
+    /// Serve the tools over standard input and output, for Claude Code, Codex and other clients
+    Mcp(mcp::Mcp),
     /// List every tool with its source, effect and approval rule
     Tools(tools::Tools),
     /// Answer questions about calls that wait for a person
@@ -25,6 +28,7 @@ impl Command {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(config).await,
+            Self::Mcp(command) => command.run(config).await,
             Self::Tools(command) => command.run(config).await,
             Self::Approvals(command) => command.run(config).await,
             Self::Doctor(command) => command.run(config).await,

@@ -14,7 +14,7 @@ use super::LONGEST_MESSAGE;
 use crate::client::Inbox;
 use crate::error::Error;
 
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod process;
 
 /// So many messages may wait for a server that does not read.

@@ -1,0 +1,246 @@
+//! The tools of one profile, for one principal, as an MCP service.
+//!
+//! It is there before the gateway is: clients connect at once, and wait only for what needs it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gateway::sources::State;
+use gateway::{Gateway, Origin, Outcome, Progress, Request, Session};
+use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tools};
+use script::Kind;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::{ask, outcome};
+use crate::config::Config;
+
+/// So long after the start does a list wait for servers that are still starting: clients that ask
+/// only once should find them, and none gives up on us before that.
+const LIST_PATIENCE: Duration = Duration::from_secs(4);
+
+/// The same, for a call of a tool that is not there yet.
+const CALL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// So long may a list be taken for true, when every server is up: changes are told.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// So long is waited for more changes before one is told: servers come up one after the other.
+const CHANGES_APART: Duration = Duration::from_millis(300);
+
+/// An open gateway with the session of those who name none.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Arc<Session>,
+}
+
+/// What is served.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    profile: String,
+    principal: String,
+    instructions: String,
+    /// How a person answers from a terminal, with `ID` in it.
+    command: String,
+    expire: Duration,
+    opened: watch::Receiver<Option<Opened>>,
+    changes: watch::Sender<u64>,
+    /// What was listed last.
+    listed: Mutex<Vec<Arc<RawValue>>>,
+    since: Instant,
+}
+
+impl Offer {
+    /// Of a gateway that is still being opened. `command_options` are what `pinfold approvals`
+    /// needs to find the same configuration.
+    pub(crate) fn new(
+        config: &Config,
+        profile: &str,
+        principal: &str,
+        command_options: &str,
+        opened: watch::Receiver<Option<Opened>>,
+    ) -> Arc<Self> {
+        let servers = config.profile(profile).map_or(&[][..], |rules| &rules.servers);
+        Arc::new(Self {
+            profile: profile.to_owned(),
+            principal: principal.to_owned(),
+            instructions: instructions(servers),
+            command: format!("pinfold approvals approve ID{command_options}"),
+            expire: Duration::from_secs(config.file.approvals.expire_sec),
+            opened,
+            changes: watch::Sender::new(0),
+            listed: Mutex::default(),
+            since: Instant::now(),
+        })
+    }
+
+    async fn opened(&self) -> Result<Opened, Refusal> {
+        let mut opened = self.opened.clone();
+        let opened = opened.wait_for(Option::is_some).await;
+        let opened = opened.ok().and_then(|opened| opened.clone());
+        opened.ok_or_else(|| Refusal::internal("pinfold is closing"))
+    }
+
+    /// Waits for servers that are still starting, until so long after the start. Whether none is.
+    async fn settled(&self, opened: &Opened, patience: Duration) -> bool {
+        let left = patience.saturating_sub(self.since.elapsed());
+        let not_ready = opened.gateway.settle(&self.profile, left).await;
+        not_ready.iter().all(|(_, state)| *state != State::Starting)
+    }
+
+    /// The definitions that this session is offered. Tools that only run as tasks are left out:
+    /// this version cannot run them.
+    fn definitions(opened: &Opened) -> Vec<Arc<RawValue>> {
+        let tools = opened.gateway.tools(&opened.session);
+        tools.into_iter().filter(|tool| !tool.task_only).map(|tool| tool.definition).collect()
+    }
+
+    /// Tells changes of what is offered, for as long as it is polled.
+    pub(crate) async fn watch(&self, mut sources: Vec<watch::Receiver<u64>>) {
+        let Ok(opened) = self.opened().await else { return };
+        let mut told = Self::definitions(&opened);
+        loop {
+            let changed = sources.iter_mut().map(|source| Box::pin(source.changed()));
+            let changed: Vec<_> = changed.collect();
+            if changed.is_empty() {
+                return;
+            }
+            let (result, index, rest) = futures_util::future::select_all(changed).await;
+            drop(rest);
+            if result.is_err() {
+                drop(sources.remove(index));
+                continue;
+            }
+            tokio::time::sleep(CHANGES_APART).await;
+            let now = Self::definitions(&opened);
+            let same = same(&now, &told) && same(&now, &self.listed());
+            told = now;
+            if !same {
+                self.changes.send_modify(|count| *count += 1);
+            }
+        }
+    }
+
+    fn listed(&self) -> Vec<Arc<RawValue>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The session that a request names, or the one of those who name none.
+    async fn session(&self, opened: &Opened, call: &Call) -> Result<Arc<Session>, Refusal> {
+        let Some(key) = outcome::session(call.meta.as_deref()) else {
+            return Ok(opened.session.clone());
+        };
+        let found = opened.gateway.session(&self.principal, &self.profile, &key).await;
+        found.map_err(|error| Refusal::invalid(error.to_string()))
+    }
+
+    async fn attempt(&self, opened: &Opened, session: &Arc<Session>, call: &Call) -> Outcome {
+        let progress = call.progress.clone().map(|to| {
+            let (sender, mut received) = mpsc::unbounded_channel::<Progress>();
+            tokio::spawn(async move {
+                while let Some(progress) = received.recv().await {
+                    if to.send(outcome::progress(progress)).is_err() {
+                        return;
+                    }
+                }
+            });
+            sender
+        });
+        let request = Request {
+            session: session.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            origin: Origin::Model,
+            progress,
+            cancel: call.cancel.clone(),
+        };
+        opened.gateway.call(request).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for Offer {
+    fn about(&self) -> About {
+        About {
+            name: "pinfold".to_owned(),
+            title: "Pinfold".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: self.instructions.clone(),
+        }
+    }
+
+    fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    async fn tools(&self, _caller: &Caller) -> Tools {
+        let Ok(opened) = self.opened().await else {
+            return Tools { definitions: Vec::new(), fresh: Duration::ZERO };
+        };
+        let settled = self.settled(&opened, LIST_PATIENCE).await;
+        let definitions = Self::definitions(&opened);
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&definitions);
+        Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } }
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn call(&self, caller: &Caller, mut call: Call) -> Result<Answer, Refusal> {
+        let opened = tokio::select! {
+            opened = self.opened() => opened?,
+            () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
+        };
+        let session = self.session(&opened, &call).await?;
+        let mut may_ask = caller.asks;
+        if let Some(given) = call.given.take() {
+            may_ask = ask::take(&opened.gateway, given, caller).await;
+        }
+        let mut ended = self.attempt(&opened, &session, &call).await;
+        // Refused: so nothing was sent.
+        let is_missing = matches!(&ended, Outcome::Refused(failure)
+            if failure.kind == Kind::UnknownTool || failure.kind == Kind::Upstream);
+        if is_missing && !self.settled(&opened, Duration::ZERO).await {
+            tokio::select! {
+                _ = self.settled(&opened, CALL_PATIENCE) => {}
+                () = call.cancel.cancelled() => {}
+            }
+            ended = self.attempt(&opened, &session, &call).await;
+        }
+        let approval = match ended {
+            Outcome::NeedsApproval(approval) => approval,
+            ended => return outcome::answer(ended),
+        };
+        if may_ask {
+            let tools = opened.gateway.tools(&session);
+            return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
+        }
+        Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
+    }
+}
+
+fn same(left: &[Arc<RawValue>], right: &[Arc<RawValue>]) -> bool {
+    let pairs = left.iter().zip(right);
+    left.len() == right.len()
+        && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b) || a.get() == b.get())
+}
+
+/// How to use it, for models; short, because it stands in every conversation.
+fn instructions(servers: &[String]) -> String {
+    /// Names that are told; a model sees the tools themselves anyway.
+    const NAMED: usize = 20;
+    let names: Vec<String> =
+        servers.iter().take(NAMED).map(|name| name.chars().take(60).collect()).collect();
+    let more = if servers.len() > NAMED { " and others" } else { "" };
+    format!(
+        "Tools of these servers: {}{more}. They are named server__tool. For a task that takes many \
+         calls, or whose results have to be filtered, joined or summed up, write one script and \
+         give it to run_script instead of calling tools one by one: only what it prints comes \
+         back. Some calls need the user's approval. If an answer says that one is missing, tell \
+         the user how to give it, and afterwards make exactly the same call again.",
+        names.join(", ")
+    )
+}
