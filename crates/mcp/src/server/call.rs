@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::object::Object;
-use super::peer::{Begun, Peer};
+use super::peer::{Begun, Outcome, Peer};
 use super::progress::Teller;
 use super::seal::Bound;
 use super::{Answer, Call, Given, Question, Refusal, Reply, Service, results};
@@ -44,7 +44,7 @@ struct Wanted {
 pub(crate) fn begin<S: Service>(
     peer: &Arc<Peer<S>>,
     begun: Begun,
-) -> Result<BoxFuture<'static, Option<Result<String, Refusal>>>, Refusal> {
+) -> Result<BoxFuture<'static, Outcome>, Refusal> {
     let wanted = read(peer, &begun)?;
     let peer = Arc::clone(peer);
     Ok(async move {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Service;
 use super::connection::Outlet;
-use super::peer::{Begun, Peer};
-use super::{Refusal, Service};
+use super::peer::{Begun, Outcome, Peer};
 use crate::message::{fields, flag, notification, object};
 
 const CHANGED: &str = "notifications/tools/list_changed";
@@ -16,7 +16,7 @@ const CHANGED: &str = "notifications/tools/list_changed";
 pub(crate) fn begin<S: Service>(
     peer: &Arc<Peer<S>>,
     begun: Begun,
-) -> impl Future<Output = Option<Result<String, Refusal>>> + Send + 'static {
+) -> impl Future<Output = Outcome> + Send + 'static {
     #[derive(Default, Deserialize)]
     struct Params<'a> {
         #[serde(borrow, default)]

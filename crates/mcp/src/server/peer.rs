@@ -43,7 +43,7 @@ impl Reply {
 }
 
 /// What comes of a request; nothing if it was cancelled.
-type Outcome = Option<Result<String, Refusal>>;
+pub(crate) type Outcome = Option<Result<String, Refusal>>;
 
 /// How a request goes on.
 enum Course {
