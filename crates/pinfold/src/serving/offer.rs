@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gateway::sources::State;
-use gateway::{Gateway, Origin, Outcome, Progress, Request, Session};
+use gateway::{Gateway, Origin, Outcome, Request, Session};
 use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tools};
 use script::Kind;
 use serde_json::value::RawValue;
@@ -137,26 +137,34 @@ impl Offer {
     }
 
     async fn attempt(&self, opened: &Opened, session: &Arc<Session>, call: &Call) -> Outcome {
-        let progress = call.progress.clone().map(|to| {
-            let (sender, mut received) = mpsc::unbounded_channel::<Progress>();
-            tokio::spawn(async move {
-                while let Some(progress) = received.recv().await {
-                    if to.send(outcome::progress(progress)).is_err() {
-                        return;
-                    }
-                }
-            });
-            sender
-        });
+        let (reports, mut reported) = mpsc::unbounded_channel();
         let request = Request {
             session: session.clone(),
             tool: call.name.clone(),
             arguments: call.arguments.clone(),
             origin: Origin::Model,
-            progress,
+            progress: call.progress.is_some().then_some(reports),
             cancel: call.cancel.clone(),
         };
-        opened.gateway.call(request).await
+        let pass = |progress| {
+            if let Some(to) = &call.progress {
+                // Nobody listening any more is the listener's choice.
+                let _ = to.send(outcome::progress(progress));
+            }
+        };
+        let calling = opened.gateway.call(request);
+        tokio::pin!(calling);
+        let ended = loop {
+            tokio::select! {
+                ended = &mut calling => break ended,
+                Some(progress) = reported.recv() => pass(progress),
+            }
+        };
+        // What was reported last counts most.
+        while let Ok(progress) = reported.try_recv() {
+            pass(progress);
+        }
+        ended
     }
 }
 

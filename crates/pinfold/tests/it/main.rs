@@ -4,6 +4,14 @@
 
 mod world;
 
+mod client;
+
+mod serving;
+
+mod clients;
+
+mod agents;
+
 mod examples;
 
 mod foreign;
