@@ -38,6 +38,9 @@ impl Outlet {
     }
 }
 
+/// What a client answers to a question: a result, or that it could not be had.
+type Answered = Result<Box<RawValue>, Failure>;
+
 /// One client, for as long as it is there.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -46,7 +49,7 @@ pub(crate) struct Connection {
     /// Whether the client said that it is ready for what the server says on its own.
     ready: watch::Sender<bool>,
     running: Mutex<HashMap<String, CancellationToken>>,
-    asked: Mutex<HashMap<i64, oneshot::Sender<Result<Box<RawValue>, Failure>>>>,
+    asked: Mutex<HashMap<i64, oneshot::Sender<Answered>>>,
     next: AtomicI64,
     /// Ends everything that runs.
     closing: CancellationToken,
@@ -135,7 +138,7 @@ impl Connection {
         method: &str,
         params: &str,
         given_up: impl Future<Output = ()>,
-    ) -> Option<Result<Box<RawValue>, Failure>> {
+    ) -> Option<Answered> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         lock(&self.asked).insert(id, answer);

@@ -49,7 +49,7 @@ impl Wire {
 
     async fn line(&mut self) -> String {
         let line = tokio::time::timeout(SOON, self.input.next_line()).await;
-        line.expect("no answer in time").unwrap().expect("the server closed its output")
+        line.unwrap().unwrap().unwrap()
     }
 
     async fn receive(&mut self) -> Value {
