@@ -9,6 +9,8 @@ mod config;
 
 mod wiring;
 
+mod routes;
+
 mod serving;
 
 mod terminal;

@@ -30,19 +30,26 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// After which the wait is explained.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// An open gateway with the command line's session.
-pub(crate) struct Open {
+/// An open gateway and the servers that were started for it.
+pub(crate) struct Started {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) session: Arc<Session>,
-    /// Servers of the profile that cannot be used now.
-    pub(crate) not_ready: Vec<(String, State)>,
     upstreams: Vec<Arc<Upstream>>,
 }
 
-impl Open {
-    /// Told whenever a server's tools or state change.
-    pub(crate) fn changes(&self) -> Vec<watch::Receiver<u64>> {
-        self.upstreams.iter().map(|upstream| upstream.changes()).collect()
+impl Started {
+    /// Tells every change of a server's tools or state, for as long as it is polled.
+    pub(crate) async fn tell_changes(&self, to: &watch::Sender<u64>) {
+        let mut sources: Vec<_> = self.upstreams.iter().map(|one| one.changes()).collect();
+        while !sources.is_empty() {
+            let changed = sources.iter_mut().map(|source| Box::pin(source.changed()));
+            let (result, index, rest) = futures_util::future::select_all(changed).await;
+            drop(rest);
+            match result {
+                Ok(()) => to.send_modify(|count| *count += 1),
+                Err(_) => drop(sources.remove(index)),
+            }
+        }
+        std::future::pending().await
     }
 
     /// Ends what runs and the servers that were started, and waits for it.
@@ -53,19 +60,41 @@ impl Open {
     }
 }
 
+/// The same with the command line's session.
+pub(crate) struct Open {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Arc<Session>,
+    /// Servers of the profile that cannot be used now.
+    pub(crate) not_ready: Vec<(String, State)>,
+    started: Started,
+}
+
+impl Open {
+    /// Ends what runs and the servers that were started, and waits for it.
+    pub(crate) async fn close(self) {
+        self.started.close().await;
+    }
+}
+
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
-    let mut open = start(config, profile, SESSION).await?;
-    open.not_ready = settle(&open.gateway, &open.session, &open.upstreams, wait).await;
-    Ok(open)
+    let started = start(config, &[profile]).await?;
+    let gateway = started.gateway.clone();
+    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
+    let not_ready = settle(&gateway, &session, &started.upstreams, wait).await;
+    Ok(Open { gateway, session, not_ready, started })
 }
 
-/// The same without waiting for any server; `key` names the session.
-pub(crate) async fn start(config: &Config, profile: &str, key: &str) -> Result<Open, Failure> {
-    let rules = config.profile(profile).map_err(Failure::usage)?;
+/// Starts what these profiles need without waiting for any server.
+pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started, Failure> {
+    let profiles = profiles
+        .iter()
+        .map(|name| Ok(((*name).to_owned(), config.profile(name)?.clone())))
+        .collect::<anyhow::Result<BTreeMap<String, Profile>>>()
+        .map_err(Failure::usage)?;
     // All of them, before the first is started: a fault in the last should not cost a start.
-    let endpoints = BTreeSet::from_iter(&rules.servers)
+    let endpoints = BTreeSet::from_iter(profiles.values().flat_map(|rules| &rules.servers))
         .into_iter()
         .map(|name| Ok((name, config.endpoint(name)?)))
         .collect::<anyhow::Result<Vec<_>>>()
@@ -79,10 +108,30 @@ pub(crate) async fn start(config: &Config, profile: &str, key: &str) -> Result<O
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
     let (engine, isolation) = engine(config).await;
-    let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
-    let session = gateway.session(PRINCIPAL, profile, key).await.map_err(Failure::usage)?;
-    Ok(Open { gateway, session, not_ready: Vec::new(), upstreams })
+    Ok(Started { gateway, upstreams })
+}
+
+/// What `pinfold approvals` needs to find the same configuration and profile.
+pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> String {
+    let mut options = String::new();
+    if let Some(profile) = profile.filter(|profile| *profile != "default") {
+        options.push_str(&format!(" --profile {}", quoted(profile)));
+    }
+    if let Some(path) = config {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        options.push_str(&format!(" --config {}", quoted(&path.display().to_string())));
+    }
+    options
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.

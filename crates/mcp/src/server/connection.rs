@@ -55,7 +55,7 @@ pub(crate) struct Connection {
     closing: CancellationToken,
 }
 
-/// A request that runs. It is forgotten when this is dropped.
+/// A request that runs. When this is dropped it is forgotten, and what still runs for it ends.
 #[derive(Debug)]
 pub(crate) struct Running {
     connection: Arc<Connection>,
@@ -66,6 +66,7 @@ pub(crate) struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         lock(&self.connection.running).remove(&self.id);
+        self.cancel.cancel();
     }
 }
 

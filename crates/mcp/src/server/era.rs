@@ -35,6 +35,11 @@ pub(crate) fn is_modern(meta: Option<&RawValue>) -> bool {
     Object::read(meta).is_some_and(|meta| meta.get(VERSION).is_some())
 }
 
+/// The revision that `_meta` names.
+pub(crate) fn version(meta: Option<&RawValue>) -> Option<String> {
+    text(Object::read(meta)?.get(VERSION))
+}
+
 /// The caller of a request that stands alone.
 pub(crate) fn modern(meta: Option<&RawValue>, session: Option<String>) -> Result<Caller, Refusal> {
     let missing = |what: &str| {

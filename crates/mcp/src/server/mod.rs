@@ -32,6 +32,9 @@ mod seal;
 
 mod stdio;
 
+mod http;
+
+pub use http::{Endpoint, Gate};
 pub use refusal::Refusal;
 pub use seal::Seal;
 pub use stdio::{serve, serve_stdio};
@@ -46,7 +49,7 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
     fn principal(&self) -> &str;
 
     /// Every tool, in an order that only depends on which tools there are.
-    async fn tools(&self, caller: &Caller) -> Tools;
+    async fn tools(&self, caller: &Caller) -> Result<Tools, Refusal>;
 
     /// Told whenever the tools may have changed.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -225,7 +225,7 @@ impl<S: Service> Peer<S> {
             let revision: &Revision = &begun.caller.revision;
             tokio::select! {
                 tools = service.tools(&begun.caller) => {
-                    Some(Ok(results::listed(&service.about(), &tools, revision)))
+                    Some(tools.map(|tools| results::listed(&service.about(), &tools, revision)))
                 }
                 () = begun.running.cancel.cancelled() => None,
             }

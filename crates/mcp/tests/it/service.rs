@@ -65,7 +65,7 @@ impl Service for Desk {
         "tester"
     }
 
-    async fn tools(&self, _caller: &Caller) -> Tools {
+    async fn tools(&self, _caller: &Caller) -> Result<Tools, Refusal> {
         let more = *self.changes.borrow();
         let mut definitions = vec![raw(DEFINITION)];
         for name in ["ask", "count", "raw", "sleep"] {
@@ -77,7 +77,7 @@ impl Service for Desk {
             definitions
                 .push(raw(&format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#)));
         }
-        Tools { definitions, fresh: Duration::from_secs(9) }
+        Ok(Tools { definitions, fresh: Duration::from_secs(9) })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

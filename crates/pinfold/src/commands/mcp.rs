@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::watch_signals;
 use crate::failure::Failure;
-use crate::serving::{Offer, Opened};
+use crate::serving::Offer;
 use crate::{config, wiring};
 
 #[derive(clap::Args)]
@@ -37,68 +37,51 @@ impl Mcp {
             format!("stdio {} {}", std::process::id(), jiff::Timestamp::now().as_nanosecond())
         });
         let (opened, published) = watch::channel(None);
+        let (changed, changes) = watch::channel(0);
         let offer = Offer::new(
             &config,
             &self.profile,
             wiring::PRINCIPAL,
-            &self.command_options(given),
+            &key,
+            &wiring::command_options(Some(&self.profile), given),
             published,
         );
         let opening = async {
-            let open = wiring::start(&config, &self.profile, &key).await?;
-            let (gateway, session) = (open.gateway.clone(), open.session.clone());
-            opened.send_replace(Some(Opened { gateway, session }));
-            Ok(open)
+            let started = wiring::start(&config, &[&self.profile]).await?;
+            // What is wrong with its workspace should be told now, not to the first caller.
+            let session = started.gateway.session(wiring::PRINCIPAL, &self.profile, &key).await;
+            if let Err(error) = session {
+                started.close().await;
+                return Err(Failure::usage(error));
+            }
+            opened.send_replace(Some(started.gateway.clone()));
+            Ok(started)
         };
         let serving = serve_stdio(offer.clone(), seal, stop.clone());
         tokio::pin!(opening, serving);
-        let open = tokio::select! {
-            open = &mut opening => open,
+        let started: wiring::Started = tokio::select! {
+            started = &mut opening => match started {
+                Ok(started) => started,
+                Err(failure) => {
+                    stop.cancel();
+                    let _ = serving.await;
+                    return Err(failure);
+                }
+            },
             served = &mut serving => {
                 // The client went away; what was begun has to be ended in good order.
-                if let Ok(open) = opening.await {
-                    let open: wiring::Open = open;
-                    open.close().await;
+                if let Ok(started) = opening.await {
+                    started.close().await;
                 }
                 return served.map_err(Failure::failed);
             }
         };
-        let open = match open {
-            Ok(open) => open,
-            Err(failure) => {
-                stop.cancel();
-                let _ = serving.await;
-                return Err(failure);
-            }
-        };
-        let watching = offer.watch(open.changes());
         let served = tokio::select! {
             served = &mut serving => served,
-            () = async { watching.await; std::future::pending().await } => Ok(()),
+            () = started.tell_changes(&changed) => Ok(()),
+            () = offer.watch(changes) => Ok(()),
         };
-        open.close().await;
+        started.close().await;
         served.map_err(Failure::failed)
     }
-
-    /// What another command needs to find the same configuration and profile.
-    fn command_options(&self, given: Option<&Path>) -> String {
-        let mut options = String::new();
-        if self.profile != "default" {
-            options.push_str(&format!(" --profile {}", quoted(&self.profile)));
-        }
-        if let Some(path) = given {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            options.push_str(&format!(" --config {}", quoted(&path.display().to_string())));
-        }
-        options
-    }
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

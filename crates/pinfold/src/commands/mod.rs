@@ -4,6 +4,7 @@ mod approvals;
 mod doctor;
 mod mcp;
 mod run;
+mod serve;
 mod tools;
 
 use std::path::Path;
@@ -14,6 +15,8 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     /// Run a script that calls tools
     Run(run::Run),
+    /// Serve the tools of every profile over HTTP
+    Serve(serve::Serve),
     /// Serve the tools over standard input and output, for Claude Code, Codex and other clients
     Mcp(mcp::Mcp),
     /// List every tool with its source, effect and approval rule
@@ -28,6 +31,7 @@ impl Command {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(config).await,
+            Self::Serve(command) => command.run(config).await,
             Self::Mcp(command) => command.run(config).await,
             Self::Tools(command) => command.run(config).await,
             Self::Approvals(command) => command.run(config).await,

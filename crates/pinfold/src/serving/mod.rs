@@ -9,4 +9,4 @@ mod ask;
 
 mod outcome;
 
-pub(crate) use offer::{Offer, Opened};
+pub(crate) use offer::Offer;

@@ -2,6 +2,7 @@
 //!
 //! It is there before the gateway is: clients connect at once, and wait only for what needs it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,27 +27,26 @@ const CALL_PATIENCE: Duration = Duration::from_secs(20);
 /// So long may a list be taken for true, when every server is up: changes are told.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// So many sessions are remembered; others are opened again when they are named.
+const MOST_SESSIONS: usize = 1_000;
+
 /// So long is waited for more changes before one is told: servers come up one after the other.
 const CHANGES_APART: Duration = Duration::from_millis(300);
-
-/// An open gateway with the session of those who name none.
-#[derive(Clone, Debug)]
-pub(crate) struct Opened {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) session: Arc<Session>,
-}
 
 /// What is served.
 #[derive(Debug)]
 pub(crate) struct Offer {
     profile: String,
     principal: String,
+    /// The session of those who name none.
+    key: String,
     instructions: String,
     /// How a person answers from a terminal, with `ID` in it.
     command: String,
     expire: Duration,
-    opened: watch::Receiver<Option<Opened>>,
+    opened: watch::Receiver<Option<Arc<Gateway>>>,
     changes: watch::Sender<u64>,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// What was listed last.
     listed: Mutex<Vec<Arc<RawValue>>>,
     since: Instant,
@@ -59,24 +59,27 @@ impl Offer {
         config: &Config,
         profile: &str,
         principal: &str,
+        key: &str,
         command_options: &str,
-        opened: watch::Receiver<Option<Opened>>,
+        opened: watch::Receiver<Option<Arc<Gateway>>>,
     ) -> Arc<Self> {
         let servers = config.profile(profile).map_or(&[][..], |rules| &rules.servers);
         Arc::new(Self {
             profile: profile.to_owned(),
             principal: principal.to_owned(),
+            key: key.to_owned(),
             instructions: instructions(servers),
             command: format!("pinfold approvals approve ID{command_options}"),
             expire: Duration::from_secs(config.file.approvals.expire_sec),
             opened,
             changes: watch::Sender::new(0),
+            sessions: Mutex::default(),
             listed: Mutex::default(),
             since: Instant::now(),
         })
     }
 
-    async fn opened(&self) -> Result<Opened, Refusal> {
+    async fn gateway(&self) -> Result<Arc<Gateway>, Refusal> {
         let mut opened = self.opened.clone();
         let opened = opened.wait_for(Option::is_some).await;
         let opened = opened.ok().and_then(|opened| opened.clone());
@@ -84,59 +87,73 @@ impl Offer {
     }
 
     /// Waits for servers that are still starting, until so long after the start. Whether none is.
-    async fn settled(&self, opened: &Opened, patience: Duration) -> bool {
+    async fn settled(&self, gateway: &Gateway, patience: Duration) -> bool {
         let left = patience.saturating_sub(self.since.elapsed());
-        let not_ready = opened.gateway.settle(&self.profile, left).await;
+        let not_ready = gateway.settle(&self.profile, left).await;
         not_ready.iter().all(|(_, state)| *state != State::Starting)
     }
 
-    /// The definitions that this session is offered. Tools that only run as tasks are left out:
-    /// this version cannot run them.
-    fn definitions(opened: &Opened) -> Vec<Arc<RawValue>> {
-        let tools = opened.gateway.tools(&opened.session);
-        tools.into_iter().filter(|tool| !tool.task_only).map(|tool| tool.definition).collect()
+    /// The definitions that are offered. Tools that only run as tasks are left out: this version
+    /// cannot run them.
+    async fn definitions(&self, gateway: &Gateway) -> Result<Vec<Arc<RawValue>>, Refusal> {
+        let session = self.session(gateway, &self.key).await?;
+        let tools = gateway.tools(&session);
+        let usable = tools.into_iter().filter(|tool| !tool.task_only);
+        Ok(usable.map(|tool| tool.definition).collect())
     }
 
-    /// Tells changes of what is offered, for as long as it is polled.
-    pub(crate) async fn watch(&self, mut sources: Vec<watch::Receiver<u64>>) {
-        let Ok(opened) = self.opened().await else { return };
-        let mut told = Self::definitions(&opened);
-        loop {
-            let changed = sources.iter_mut().map(|source| Box::pin(source.changed()));
-            let changed: Vec<_> = changed.collect();
-            if changed.is_empty() {
-                return;
-            }
-            let (result, index, rest) = futures_util::future::select_all(changed).await;
-            drop(rest);
-            if result.is_err() {
-                drop(sources.remove(index));
-                continue;
-            }
-            tokio::time::sleep(CHANGES_APART).await;
-            let now = Self::definitions(&opened);
-            let same = same(&now, &told) && same(&now, &self.listed());
-            told = now;
-            if !same {
-                self.changes.send_modify(|count| *count += 1);
+    /// Tells changes of what is offered, for as long as it is polled; `sources` tells of servers.
+    pub(crate) async fn watch(&self, mut sources: watch::Receiver<u64>) {
+        if let Ok(gateway) = self.gateway().await {
+            let mut told = self.definitions(&gateway).await.unwrap_or_default();
+            while sources.changed().await.is_ok() {
+                tokio::time::sleep(CHANGES_APART).await;
+                sources.mark_unchanged();
+                let Ok(now) = self.definitions(&gateway).await else { continue };
+                let same = same(&now, &told) && same(&now, &self.listed());
+                told = now;
+                if !same {
+                    self.changes.send_modify(|count| *count += 1);
+                }
             }
         }
+        std::future::pending().await
     }
 
     fn listed(&self) -> Vec<Arc<RawValue>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The session that a request names, or the one of those who name none.
-    async fn session(&self, opened: &Opened, call: &Call) -> Result<Arc<Session>, Refusal> {
-        let Some(key) = outcome::session(call.meta.as_deref()) else {
-            return Ok(opened.session.clone());
+    async fn session(&self, gateway: &Gateway, key: &str) -> Result<Arc<Session>, Refusal> {
+        let known = |sessions: &Mutex<HashMap<String, Arc<Session>>>| {
+            sessions.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
         };
-        let found = opened.gateway.session(&self.principal, &self.profile, &key).await;
-        found.map_err(|error| Refusal::invalid(error.to_string()))
+        if let Some(session) = known(&self.sessions) {
+            return Ok(session);
+        }
+        let session = gateway.session(&self.principal, &self.profile, key).await;
+        let session = session.map_err(|error| Refusal::invalid(error.to_string()))?;
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= MOST_SESSIONS {
+            sessions.clear();
+        }
+        sessions.insert(key.to_owned(), session.clone());
+        Ok(session)
     }
 
-    async fn attempt(&self, opened: &Opened, session: &Arc<Session>, call: &Call) -> Outcome {
+    /// The session that a request names, the transport's, or the one of those who have none.
+    async fn session_of(
+        &self,
+        gateway: &Gateway,
+        caller: &Caller,
+        call: &Call,
+    ) -> Result<Arc<Session>, Refusal> {
+        let named = outcome::session(call.meta.as_deref());
+        let key = named.as_deref().or(caller.session.as_deref()).unwrap_or(&self.key);
+        self.session(gateway, key).await
+    }
+
+    async fn attempt(gateway: &Arc<Gateway>, session: &Arc<Session>, call: &Call) -> Outcome {
         let (reports, mut reported) = mpsc::unbounded_channel();
         let request = Request {
             session: session.clone(),
@@ -152,7 +169,7 @@ impl Offer {
                 let _ = to.send(outcome::progress(progress));
             }
         };
-        let calling = opened.gateway.call(request);
+        let calling = gateway.call(request);
         tokio::pin!(calling);
         let ended = loop {
             tokio::select! {
@@ -183,14 +200,12 @@ impl Service for Offer {
         &self.principal
     }
 
-    async fn tools(&self, _caller: &Caller) -> Tools {
-        let Ok(opened) = self.opened().await else {
-            return Tools { definitions: Vec::new(), fresh: Duration::ZERO };
-        };
-        let settled = self.settled(&opened, LIST_PATIENCE).await;
-        let definitions = Self::definitions(&opened);
+    async fn tools(&self, _caller: &Caller) -> Result<Tools, Refusal> {
+        let gateway = self.gateway().await?;
+        let settled = self.settled(&gateway, LIST_PATIENCE).await;
+        let definitions = self.definitions(&gateway).await?;
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&definitions);
-        Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } }
+        Ok(Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } })
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -198,32 +213,32 @@ impl Service for Offer {
     }
 
     async fn call(&self, caller: &Caller, mut call: Call) -> Result<Answer, Refusal> {
-        let opened = tokio::select! {
-            opened = self.opened() => opened?,
+        let gateway = tokio::select! {
+            gateway = self.gateway() => gateway?,
             () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
         };
-        let session = self.session(&opened, &call).await?;
+        let session = self.session_of(&gateway, caller, &call).await?;
         let mut may_ask = caller.asks;
         if let Some(given) = call.given.take() {
-            may_ask = ask::take(&opened.gateway, given, caller).await;
+            may_ask = ask::take(&gateway, given, caller).await;
         }
-        let mut ended = self.attempt(&opened, &session, &call).await;
+        let mut ended = Self::attempt(&gateway, &session, &call).await;
         // Refused: so nothing was sent.
         let is_missing = matches!(&ended, Outcome::Refused(failure)
             if failure.kind == Kind::UnknownTool || failure.kind == Kind::Upstream);
-        if is_missing && !self.settled(&opened, Duration::ZERO).await {
+        if is_missing && !self.settled(&gateway, Duration::ZERO).await {
             tokio::select! {
-                _ = self.settled(&opened, CALL_PATIENCE) => {}
+                _ = self.settled(&gateway, CALL_PATIENCE) => {}
                 () = call.cancel.cancelled() => {}
             }
-            ended = self.attempt(&opened, &session, &call).await;
+            ended = Self::attempt(&gateway, &session, &call).await;
         }
         let approval = match ended {
             Outcome::NeedsApproval(approval) => approval,
             ended => return outcome::answer(ended),
         };
         if may_ask {
-            let tools = opened.gateway.tools(&session);
+            let tools = gateway.tools(&session);
             return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
         }
         Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
