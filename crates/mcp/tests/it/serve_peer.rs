@@ -9,6 +9,7 @@ use rmcp::model::{
     ServerNotification, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, ErrorData, RoleClient};
 use serde_json::json;
 
@@ -74,22 +75,37 @@ fn modes() -> [(ClientLifecycleMode, &'static str); 3] {
     ]
 }
 
+/// How a client gets to the desk.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Lines,
+    Http,
+}
+
 async fn connected(
     desk: &Arc<Desk>,
     mode: ClientLifecycleMode,
+    way: Way,
 ) -> (RunningService<RoleClient, Person>, Person) {
     let person = Person::default();
-    let (line, _) = desk.open();
-    let serving = person.clone().serve_with_lifecycle(line, mode);
-    let client = tokio::time::timeout(SOON, serving).await.unwrap().unwrap();
-    (client, person)
+    let service = person.clone();
+    let client = match way {
+        Way::Lines => {
+            let (line, _) = desk.open();
+            tokio::time::timeout(SOON, service.serve_with_lifecycle(line, mode)).await
+        }
+        Way::Http => {
+            let transport = StreamableHttpClientTransport::from_uri(desk.open_http().await);
+            tokio::time::timeout(SOON, service.serve_with_lifecycle(transport, mode)).await
+        }
+    };
+    (client.unwrap().unwrap(), person)
 }
 
-#[tokio::test]
-async fn it_lists_calls_asks_and_is_told() {
+async fn it_lists_calls_asks_and_is_told(way: Way) {
     for (mode, revision) in modes() {
         let desk = Desk::new();
-        let (client, person) = connected(&desk, mode).await;
+        let (client, person) = connected(&desk, mode, way).await;
         let info = client.peer_info().unwrap();
         assert_eq!(info.protocol_version.as_str(), revision);
         assert_eq!(info.instructions.as_deref(), Some("Ask."));
@@ -126,13 +142,26 @@ async fn it_lists_calls_asks_and_is_told() {
 }
 
 #[tokio::test]
+async fn over_lines() {
+    it_lists_calls_asks_and_is_told(Way::Lines).await;
+}
+
+#[tokio::test]
+async fn over_http() {
+    it_lists_calls_asks_and_is_told(Way::Http).await;
+}
+
+#[tokio::test]
 async fn a_call_it_abandons_is_cancelled() {
-    for (mode, _) in modes() {
-        let desk = Desk::new();
-        let (client, _) = connected(&desk, mode).await;
-        let call = client.call_tool(CallToolRequestParams::new("sleep"));
-        let abandoned = tokio::time::timeout(std::time::Duration::from_millis(300), call).await;
-        assert!(abandoned.is_err());
-        eventually("the call was cancelled", || desk.cancelled.load(Ordering::SeqCst) == 1).await;
+    for way in [Way::Lines, Way::Http] {
+        for (mode, _) in modes() {
+            let desk = Desk::new();
+            let (client, _) = connected(&desk, mode, way).await;
+            let call = client.call_tool(CallToolRequestParams::new("sleep"));
+            let abandoned = tokio::time::timeout(std::time::Duration::from_millis(900), call).await;
+            assert!(abandoned.is_err());
+            let cancelled = || desk.cancelled.load(Ordering::SeqCst) == 1;
+            eventually(&format!("the call was cancelled ({way:?})"), cancelled).await;
+        }
     }
 }

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use mcp::Progress;
 use mcp::server::{
-    About, Answer, Call, Caller, Given, Question, Refusal, Reply, Seal, Service, Tools, serve,
+    About, Answer, Call, Caller, Endpoint, Gate, Given, Question, Refusal, Reply, Seal, Service,
+    Tools, serve,
 };
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -33,6 +36,23 @@ impl Desk {
         Arc::new(Self { changes: watch::Sender::new(0), cancelled: AtomicUsize::new(0), lasts })
     }
 
+    /// Serves over HTTP on a free port; the address.
+    pub(crate) async fn open_http(self: &Arc<Self>) -> String {
+        let seal = Seal::with_key([7; 32]);
+        let endpoint =
+            Endpoint::new(Arc::clone(self), seal, Gate::Loopback, CancellationToken::new());
+        let endpoint = Arc::new(endpoint);
+        let handle = move |request: Request<Body>| {
+            let endpoint = Arc::clone(&endpoint);
+            async move { endpoint.handle(request).await }
+        };
+        let router = axum::Router::new().route("/mcp", axum::routing::any(handle));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        format!("http://{address}/mcp")
+    }
+
     /// Serves one client; the other end of the line and the server's end.
     pub(crate) fn open(self: &Arc<Self>) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
@@ -40,6 +60,15 @@ impl Desk {
         let seal = Seal::with_key([7; 32]);
         let serving = serve(Arc::clone(self), seal, input, output, CancellationToken::new());
         (ours, tokio::spawn(serving))
+    }
+}
+
+/// Says that a call ended, however that came.
+struct Ended<'a>(&'a Desk);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.cancelled.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -90,11 +119,10 @@ impl Service for Desk {
             // Its argument is the result.
             "raw" => Ok(Answer::Result(call.arguments.into())),
             "sleep" => {
+                let _ended = Ended(self);
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_secs(100)) => {}
-                    () = call.cancel.cancelled() => {
-                        self.cancelled.fetch_add(1, Ordering::SeqCst);
-                    }
+                    () = call.cancel.cancelled() => {}
                 }
                 Ok(Answer::text("slept", false))
             }

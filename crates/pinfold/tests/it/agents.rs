@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::foreign::installed;
+use crate::server::Server;
 use crate::world::{World, ended, finish, scripts_run, start, until};
 
 const SCRIPT: &str = "from agent_tools import call_many\n\
@@ -95,6 +96,15 @@ fn agent(program: &Path, world: &World) -> Command {
 
 #[test]
 fn claude_code_runs_a_script_and_finds_an_approval_given_in_between() {
+    claude_code(false);
+}
+
+#[test]
+fn claude_code_over_http() {
+    claude_code(true);
+}
+
+fn claude_code(http: bool) {
     if !scripts_run() {
         return;
     }
@@ -106,10 +116,13 @@ fn claude_code_runs_a_script_and_finds_an_approval_given_in_between() {
     let script = json!({"code": SCRIPT, "description": "adds"});
     let plan = json!([{"tool": "mcp__pinfold__run_script", "arguments": script}, note, again]);
     let model = Model::start(&world, &plan);
-    let servers = json!({"mcpServers": {"pinfold": {"type": "stdio",
-        "command": env!("CARGO_BIN_EXE_pinfold"),
-        "args": ["mcp", "--config", world.path("pinfold.toml")]}}});
-    world.write("servers.json", &servers.to_string());
+    let server = http.then(|| Server::start(&world, &[]));
+    let entry = match &server {
+        Some(server) => json!({"type": "http", "url": server.url("/mcp")}),
+        None => json!({"type": "stdio", "command": env!("CARGO_BIN_EXE_pinfold"),
+            "args": ["mcp", "--config", world.path("pinfold.toml")]}),
+    };
+    world.write("servers.json", &json!({"mcpServers": {"pinfold": entry}}).to_string());
     let mut command = agent(&claude, &world);
     command
         .args(["-p", "go", "--mcp-config", "servers.json", "--strict-mcp-config"])
@@ -147,6 +160,15 @@ fn claude_code_runs_a_script_and_finds_an_approval_given_in_between() {
 
 #[test]
 fn codex_runs_a_script_and_declines_for_want_of_a_person() {
+    codex(false);
+}
+
+#[test]
+fn codex_over_http() {
+    codex(true);
+}
+
+fn codex(http: bool) {
     if !scripts_run() {
         return;
     }
@@ -159,15 +181,22 @@ fn codex_runs_a_script_and_declines_for_want_of_a_person() {
     ]);
     let model = Model::start(&world, &plan);
     std::fs::create_dir(world.path("home/.codex")).unwrap();
+    let server = http.then(|| Server::start(&world, &[]));
+    let entry = match &server {
+        Some(server) => format!("url = '{}'", server.url("/mcp")),
+        None => format!(
+            "command = '{}'\nargs = ['mcp', '--config', 'HERE/pinfold.toml']",
+            env!("CARGO_BIN_EXE_pinfold")
+        ),
+    };
     let settings = format!(
         "model = 'plan'\nmodel_provider = 'plan'\napproval_policy = 'never'\n\
          sandbox_mode = 'workspace-write'\n\
          [model_providers.plan]\nname = 'plan'\nbase_url = 'http://127.0.0.1:{}/v1'\n\
          wire_api = 'responses'\nenv_key = 'PLAN_KEY'\n\
-         [mcp_servers.pinfold]\ncommand = '{}'\nargs = ['mcp', '--config', 'HERE/pinfold.toml']\n\
+         [mcp_servers.pinfold]\n{entry}\n\
          [projects.'HERE']\ntrust_level = 'trusted'\n",
         model.port,
-        env!("CARGO_BIN_EXE_pinfold"),
     );
     world.write("home/.codex/config.toml", &settings);
     let mut command = agent(&codex, &world);

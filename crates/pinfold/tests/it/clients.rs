@@ -5,19 +5,26 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::foreign::installed;
+use crate::server::Server;
 use crate::world::{World, ended, fixtures, scripts_run};
 
 #[test]
-fn fastmcp_in_both_eras() {
+fn fastmcp_in_both_eras_and_ways() {
     if !scripts_run() {
         return;
     }
     let Some(python) = installed("venv/bin/python") else { return };
-    for mode in ["legacy", "2026-07-28"] {
+    for (mode, http) in
+        [("legacy", false), ("2026-07-28", false), ("legacy", true), ("2026-07-28", true)]
+    {
         let world = World::new("");
         let mut command = Command::new(&python);
         command.arg(fixtures().join("fastmcp_client.py")).arg(mode);
-        command.arg(env!("CARGO_BIN_EXE_pinfold")).arg("mcp");
+        let server = http.then(|| Server::start(&world, &[]));
+        match &server {
+            Some(server) => command.arg(server.url("/mcp")),
+            None => command.arg(env!("CARGO_BIN_EXE_pinfold")).arg("mcp"),
+        };
         world.surround(&mut command);
         let seen = ended(command).code(0);
         let seen: Value = serde_json::from_str(seen.stdout.lines().last().unwrap()).unwrap();
@@ -77,24 +84,25 @@ fn the_inspector_lists_and_calls() {
         "command": env!("CARGO_BIN_EXE_pinfold"),
         "args": ["mcp", "--config", world.path("pinfold.toml")]}}});
     world.write("servers.json", &servers.to_string());
-    let run = |more: &[&str]| {
+    let run = |from: &[&str], more: &[&str]| {
         let mut command = Command::new(&node);
-        command.arg(&inspector).args(["--cli", "--config", "servers.json", "--server", "pinfold"]);
-        command.args(more);
+        command.arg(&inspector).arg("--cli").args(from).args(more);
         world.surround(&mut command);
         command.env("MCP_INSPECTOR_SECRET_STORE", "memory");
         let ended = ended(command);
         let result: Option<Value> = serde_json::from_str(&ended.stdout).ok();
         result.unwrap_or_else(|| panic!("{ended:#?}"))
     };
-    let listed = run(&["--method", "tools/list"]);
-    let names: Vec<&str> = listed["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|tool| tool["name"].as_str())
-        .collect();
-    assert!(names.contains(&"t__add") && names.is_sorted(), "{names:?}");
-    let call = ["--method", "tools/call", "--tool-name", "t__add", "--tool-arg", "a=2", "b=3"];
-    assert_eq!(run(&call)["structuredContent"], json!({"sum": 5}));
+    let server = Server::start(&world, &[]);
+    let url = server.url("/mcp");
+    for from in
+        [&["--config", "servers.json", "--server", "pinfold"][..], &[&url, "--transport", "http"]]
+    {
+        let listed = run(from, &["--method", "tools/list"]);
+        let tools = listed["tools"].as_array().unwrap().iter();
+        let names: Vec<&str> = tools.filter_map(|tool| tool["name"].as_str()).collect();
+        assert!(names.contains(&"t__add") && names.is_sorted(), "{from:?}: {names:?}");
+        let call = ["--method", "tools/call", "--tool-name", "t__add", "--tool-arg", "a=2", "b=3"];
+        assert_eq!(run(from, &call)["structuredContent"], json!({"sum": 5}), "{from:?}");
+    }
 }

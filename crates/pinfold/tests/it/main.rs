@@ -6,7 +6,11 @@ mod world;
 
 mod client;
 
+mod server;
+
 mod serving;
+
+mod http;
 
 mod clients;
 
