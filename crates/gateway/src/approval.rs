@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::gateway::{Error, Gateway};
+use crate::json;
 use crate::session::Session;
 
 /// A question to a person. It is kept in the store; the same call made again finds the answer.
@@ -171,7 +172,9 @@ impl Gateway {
         let (kind, choice, reason) = match answer {
             Answer::Once => (store::AnswerKind::Once, Choice::Once, String::new()),
             Answer::Session => (store::AnswerKind::Session, Choice::Session, String::new()),
-            Answer::Deny { reason } => (store::AnswerKind::Deny, Choice::Deny, reason),
+            Answer::Deny { reason } => {
+                (store::AnswerKind::Deny, Choice::Deny, json::one_line(&reason, 1000))
+            }
         };
         if !payload.choices.contains(&choice) {
             return Err(Error::Approval(format!(
@@ -189,7 +192,7 @@ impl Gateway {
         });
         let now = crate::gateway::now_ms();
         let expires_ms = now + self.expire_ms();
-        let answer = store::Answer { kind, reason, by: by.to_owned() };
+        let answer = store::Answer { kind, reason, by: json::one_line(by, 200) };
         self.store.answer(id, &answer, allow.as_ref(), now, expires_ms).await.map_err(|error| {
             match error {
                 store::Error::Conflict(reason) => Error::Approval(reason),

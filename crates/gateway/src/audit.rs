@@ -49,7 +49,7 @@ pub(crate) async fn record(gateway: &Gateway, call: &Call, ended: &Ended) {
         Caller::Script(script) => {
             if let Some((id, state)) = &ended.intent {
                 let kept = gateway.store.intent_ended(id, *state, None, now_ms()).await;
-                tell(kept.map(drop), &call.tool);
+                tell(kept, &call.tool);
             }
             script.ended(call, ended);
         }
@@ -59,19 +59,20 @@ pub(crate) async fn record(gateway: &Gateway, call: &Call, ended: &Ended) {
             let row = row(call, ended);
             let kept = match &ended.intent {
                 Some((id, state)) => {
-                    let kept = gateway.store.intent_ended(id, *state, Some(&row), now_ms()).await;
-                    kept.map(drop)
+                    gateway.store.intent_ended(id, *state, Some(&row), now_ms()).await
                 }
-                None => gateway.store.audit(&[row]).await,
+                None => gateway.store.audit(&[row]).await.map(|()| true),
             };
             tell(kept, &call.tool);
         }
     }
 }
 
-fn tell(kept: Result<(), store::Error>, tool: &str) {
-    if let Err(error) = kept {
-        tracing::error!(tool, %error, "a call could not be recorded");
+fn tell(kept: Result<bool, store::Error>, tool: &str) {
+    match kept {
+        Ok(true) => {}
+        Ok(false) => tracing::error!(tool, "another process took this one for gone"),
+        Err(error) => tracing::error!(tool, %error, "a call could not be recorded"),
     }
 }
 
@@ -81,8 +82,9 @@ pub(crate) fn word(ended: &Ended) -> &'static str {
         _ if matches!(ended.intent, Some((_, IntentState::Unknown))) => "unknown",
         Outcome::Done(result) if result.is_error => "failed",
         Outcome::Done(_) => "ok",
+        Outcome::Refused(Failure { kind: script::Kind::Cancelled, .. })
+        | Outcome::Failed(Failure { kind: script::Kind::Cancelled, .. }) => "cancelled",
         Outcome::Refused(_) => "refused",
-        Outcome::Failed(Failure { kind: script::Kind::Cancelled, .. }) => "cancelled",
         Outcome::Failed(Failure { kind: script::Kind::Timeout, .. }) => "timeout",
         Outcome::Failed(_) => "failed",
         Outcome::NeedsApproval(_) => "asked",

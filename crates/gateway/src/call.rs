@@ -337,6 +337,11 @@ async fn approve(
     plan: &Plan,
     decision: Decision,
 ) -> Result<Grant, Outcome> {
+    // Nothing is sent, and no answer used up, for somebody who does not want it any more.
+    if call.cancel.is_cancelled() {
+        let message = "the call was cancelled before it was sent";
+        return Err(Outcome::Refused(call.failure(script::Kind::Cancelled, message)));
+    }
     let definitions = match plan {
         Plan::Script(plan) => plan.covered(),
         Plan::Tool(..) => HashMap::new(),

@@ -277,3 +277,94 @@ impl Approvals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn profile(value: serde_json::Value) -> Result<Profile, String> {
+        let profile: Profile = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        profile.validate().map(|()| profile)
+    }
+
+    #[test]
+    fn what_is_absent_has_the_documented_default() {
+        let found = profile(json!({})).unwrap();
+        assert_eq!(found, Profile::default());
+        assert_eq!(found.permission_mode, PermissionMode::Ask);
+        assert!(found.built_in_tools && !found.features.enable_script_execution);
+        let scripts: Scripts = serde_json::from_value(json!({"max_calls": 5})).unwrap();
+        assert_eq!(scripts, Scripts { max_calls: 5, ..Scripts::default() });
+        assert_eq!((scripts.concurrency, scripts.timeout_sec), (4, 1800));
+        assert_eq!((scripts.output_chars, scripts.memory_mb), (20_000, 512));
+        assert_eq!(Approvals::default().expire_sec, 600);
+    }
+
+    #[test]
+    fn unknown_keys_and_values_are_errors() {
+        for (value, expected) in [
+            (json!({"server": []}), "unknown field `server`"),
+            (json!({"permission_mode": "yolo"}), "unknown variant `yolo`"),
+            (json!({"workspace": {"backed": "local"}}), "unknown field `backed`"),
+            (json!({"tools": {"a__b": {"aproval": "off"}}}), "unknown field `aproval`"),
+            (json!({"features": {"x": true}}), "unknown field `x`"),
+            (json!({"tools": {"a__b": {}}}), "give `effect` or `approval`"),
+            (
+                json!({"tools": {"a__b": {"effect": "destructive", "approval": "direct"}}}),
+                "a destructive tool is always asked about",
+            ),
+            (
+                json!({"permissions": {"deny": ["fleet__reboot"]}}),
+                "write tools.\"fleet__reboot\" = { approval = \"off\" }",
+            ),
+        ] {
+            let error = profile(value.clone()).unwrap_err();
+            assert!(error.contains(expected), "{value}: {error}");
+        }
+        let rules = json!({"permissions": {"deny": ["Read(/secret/**)"], "allow": ["Bash"]}});
+        assert!(profile(rules).is_ok());
+    }
+
+    #[test]
+    fn a_server_is_a_program_or_an_address() {
+        let endpoint = |value: serde_json::Value| {
+            let server: Server = serde_json::from_value(value).unwrap();
+            assert!(!format!("{server:?}").contains("s3cret"), "{server:?}");
+            server.endpoint()
+        };
+        let program = json!({"command": "fleet", "args": ["-v"], "env": {"TOKEN": "s3cret"}});
+        assert!(matches!(endpoint(program), Ok(mcp::Endpoint::Stdio { .. })));
+        let address = json!({"url": "https://x/mcp?key=s3cret", "headers": {"A": "s3cret"}});
+        assert!(matches!(endpoint(address), Ok(mcp::Endpoint::Http { .. })));
+        for (value, expected) in [
+            (json!({}), "give `command` (a program) or `url`"),
+            (json!({"command": " "}), "`command` is empty"),
+            (json!({"command": "x", "url": "http://x"}), "either `command` or `url`"),
+            (json!({"command": "x", "headers": {"A": "s3cret"}}), "`headers` go with `url`"),
+            (json!({"url": "http://x", "args": ["a"]}), "go with `command`"),
+            (json!({"url": "ftp://x"}), "must start with http"),
+        ] {
+            let error = endpoint(value.clone()).unwrap_err();
+            assert!(error.contains(expected) && !error.contains("s3cret"), "{value}: {error}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_named() {
+        for (name, scripts) in [
+            ("max_calls", Scripts { max_calls: 0, ..Scripts::default() }),
+            ("concurrency", Scripts { concurrency: 0, ..Scripts::default() }),
+            ("concurrency", Scripts { concurrency: 65, ..Scripts::default() }),
+            ("timeout_sec", Scripts { timeout_sec: 0, ..Scripts::default() }),
+            ("output_chars", Scripts { output_chars: 0, ..Scripts::default() }),
+            ("memory_mb", Scripts { memory_mb: 1, ..Scripts::default() }),
+            ("call_timeout_sec", Scripts { call_timeout_sec: 0, ..Scripts::default() }),
+        ] {
+            assert!(scripts.validate().unwrap_err().contains(&format!("scripts.{name}")), "{name}");
+        }
+        assert!(Scripts::default().validate().is_ok());
+        assert!(Approvals { expire_sec: 0 }.validate().is_err());
+    }
+}

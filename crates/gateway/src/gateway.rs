@@ -169,9 +169,33 @@ impl Gateway {
                 }
             }
         }
+        for rule in self.unused_rules(profile) {
+            tracing::warn!(
+                profile,
+                rule,
+                "tools.{rule:?} is about a tool that its server does not offer: it has no effect"
+            );
+        }
         let mut states = self.sources(profile);
         states.retain(|(_, state)| *state != State::Ready);
         states
+    }
+
+    /// Rules of the profile about tools that a server, though it is ready, does not offer: most
+    /// probably they are misspelt.
+    pub fn unused_rules(&self, profile: &str) -> Vec<String> {
+        let ready: Vec<String> = self
+            .sources(profile)
+            .into_iter()
+            .filter(|(_, state)| *state == State::Ready)
+            .map(|(name, _)| name)
+            .collect();
+        let table = self.catalog.table();
+        let Some(profile) = self.profiles.get(profile) else { return Vec::new() };
+        let unused = profile.tools.keys().filter(|rule| {
+            table.get(rule).is_none() && ready.iter().any(|server| names::belongs(rule, server))
+        });
+        unused.cloned().collect()
     }
 
     /// Opens (or opens again) the session that `key` names for this principal and profile.

@@ -169,7 +169,7 @@ fn write_canonical(text: &str, out: &mut String, depth: usize) -> Result<(), Str
 
 /// The value as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// A hash over parts, each with its length, so that no two lists of parts run together.

@@ -122,3 +122,68 @@ fn try_lock(file: &File) -> io::Result<bool> {
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store_in(folder: &Path) -> store::Store {
+        store::Store::open(&format!("sqlite://{}/p.db", folder.display())).await.unwrap()
+    }
+
+    fn is_gone(owner: &store::Owner, folder: &Path, remote: bool) -> bool {
+        matches!(look(owner, folder, remote), Neighbour::Gone(_))
+    }
+
+    #[tokio::test]
+    async fn a_lock_shows_who_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_in(folder.path()).await;
+        let owner = Owner::register(folder.path(), &store).await.unwrap();
+        let row = owner.row.clone();
+        assert!(!is_gone(&row, folder.path(), false));
+        // The same folder under another path, as a container sees it.
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert!(!is_gone(&row, elsewhere.path(), false));
+        let silent = store::Owner { seen_ms: 0, ..row.clone() };
+        assert!(!is_gone(&silent, folder.path(), true));
+        drop(owner);
+        let Neighbour::Gone(Some(remains)) = look(&row, folder.path(), false) else { panic!() };
+        // While one settles, another one leaves it alone.
+        assert!(!is_gone(&row, folder.path(), false));
+        remains.clear();
+        drop(remains);
+        assert!(is_gone(&row, folder.path(), false));
+    }
+
+    #[tokio::test]
+    async fn who_cannot_be_seen_is_gone_after_a_long_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = store::Owner {
+            id: uuid::Uuid::now_v7().to_string(),
+            place: "/nowhere".to_owned(),
+            process: 1,
+            started_ms: 0,
+            seen_ms: now_ms() - SILENCE_MS / 2,
+        };
+        assert!(!is_gone(&row, folder.path(), true));
+        assert!(is_gone(
+            &store::Owner { seen_ms: now_ms() - SILENCE_MS - 1, ..row.clone() },
+            folder.path(),
+            true
+        ));
+        assert!(is_gone(&row, folder.path(), false));
+        let strange = store::Owner { id: "../../etc/passwd".to_owned(), ..row };
+        assert!(is_gone(&strange, folder.path(), false));
+    }
+
+    #[tokio::test]
+    async fn who_leaves_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_in(folder.path()).await;
+        let owner = Owner::register(folder.path(), &store).await.unwrap();
+        owner.leave(&store).await.unwrap();
+        assert!(store.owners().await.unwrap().is_empty());
+        assert_eq!(std::fs::read_dir(folder.path().join("owners")).unwrap().count(), 0);
+    }
+}

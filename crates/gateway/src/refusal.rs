@@ -33,9 +33,14 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
         return Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) };
     }
     let mode = call.session.profile.permission_mode;
-    let offered = gateway.tools(&call.session);
-    let usable = offered.iter().filter(|tool| !from_script || tool.in_scripts);
-    let meant = names::similar(&call.tool, usable.map(|tool| tool.name.as_str()));
+    let meant = match &call.caller {
+        Caller::Script(script) if !script.may_look_up() => Vec::new(),
+        _ => {
+            let offered = gateway.tools(&call.session);
+            let usable = offered.iter().filter(|tool| !from_script || tool.in_scripts);
+            names::similar(&call.tool, usable.map(|tool| tool.name.as_str()))
+        }
+    };
     let hidden = gateway.catalog.table().get(&call.tool).is_some_and(|known| {
         call.session.profile.servers.iter().any(|name| name == known.source.name())
     });

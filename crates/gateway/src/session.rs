@@ -76,7 +76,7 @@ impl Session {
         }
         let id = json::hash([principal, profile_name, key])[..32].to_owned();
         let (workspace, own) = match &profile.workspace.path {
-            Some(path) => (configured(path)?, None),
+            Some(path) => (configured(path, data_dir)?, None),
             None => {
                 let parent = data_dir.join("workspaces");
                 (parent.join(&id), Some(data_dir.to_owned()))
@@ -110,7 +110,7 @@ impl Session {
 }
 
 /// An existing folder that the profile names. A link is resolved once, and that is said.
-fn configured(path: &Path) -> Result<PathBuf, Error> {
+fn configured(path: &Path, data_dir: &Path) -> Result<PathBuf, Error> {
     let resolved = std::fs::canonicalize(path).map_err(|error| {
         Error::Workspace(format!(
             "the workspace {} cannot be used: {error}; make the folder or change `workspace.path`",
@@ -121,6 +121,15 @@ fn configured(path: &Path) -> Result<PathBuf, Error> {
         return Err(Error::Workspace(format!(
             "the workspace {} is not a folder; change `workspace.path`",
             path.display()
+        )));
+    }
+    // A script that could write the database would answer its own approvals.
+    if resolved.starts_with(data_dir) || data_dir.starts_with(&resolved) {
+        return Err(Error::Workspace(format!(
+            "scripts that work in {} could change what pinfold keeps in {}; put `data_dir` \
+             somewhere else",
+            resolved.display(),
+            data_dir.display()
         )));
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());

@@ -146,10 +146,9 @@ impl Arguments {
         Ok(())
     }
 
-    /// `/dev/shm` is the same place as `/tmp`, so that one bound holds for both.
     fn temporary(&mut self, plan: &Plan) {
         self.add(["--perms", "1777", "--size", &plan.tmp_size.to_string(), "--tmpfs", "/tmp"]);
-        self.add(["--symlink", "/tmp", "/var/tmp", "--symlink", "/tmp", "/dev/shm"]);
+        self.add(["--symlink", "/tmp", "/var/tmp"]);
     }
 
     fn devices(&mut self) {

@@ -56,7 +56,6 @@ pub(crate) fn enter(plan: &Plan, version: u32) -> Result<(), Errno> {
     }
     rules.allow(b"/dev", READ_FILE | READ_DIRECTORY | WRITE_FILE | TRUNCATE)?;
     rules.allow(b"/tmp", write)?;
-    rules.allow(b"/dev/shm", write)?;
     for bind in &plan.binds {
         rules.allow(&bind.target, if bind.read_only { read } else { write })?;
     }

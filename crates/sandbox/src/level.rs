@@ -69,12 +69,23 @@ fn layer(name: &str, works: bool, found: impl Into<String>, hint: &str) -> Layer
 fn namespaces(way: Way) -> Layer {
     let found = match way {
         Way::Root => "made by root, outside the user namespace of the cell",
+        Way::Ordinary if has_groups() => {
+            "made by an ordinary user in a user namespace of its own; the user's supplementary \
+             groups stay, as only root may drop them"
+        }
         Way::Ordinary => "made by an ordinary user in a user namespace of its own",
         Way::Bubblewrap => "made by /usr/bin/bwrap, anew for each run",
     };
     let hint = "bubblewrap makes one cell per run and keeps none ready; to do without it, let this \
                 executable make user namespaces (see `user namespaces`)";
     layer("namespaces", way != Way::Bubblewrap, found, hint)
+}
+
+fn has_groups() -> bool {
+    read("/proc/self/status").is_some_and(|status| {
+        let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+        groups.is_some_and(|groups| !groups.trim().is_empty())
+    })
 }
 
 fn read(path: &str) -> Option<String> {

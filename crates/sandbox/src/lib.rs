@@ -30,4 +30,4 @@ pub use running::Running;
 pub use sandbox::{Options, Sandbox, Way};
 #[cfg(feature = "leave-out")]
 pub use spec::LeftOut;
-pub use spec::{Access, Mount, Output, Source, Spec};
+pub use spec::{Access, Mount, Output, Sink, Source, Spec};

@@ -24,6 +24,9 @@ use crate::sys;
 /// How long a killed cell may take to be gone before the run is answered anyway.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// How long a cell may take to be made.
+const START_TIME: Duration = Duration::from_secs(30);
+
 /// A program that runs. Dropping it kills the whole tree.
 #[derive(Debug)]
 pub struct Running {
@@ -98,8 +101,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
     let handle = Arc::new(Handle::default());
     let (over, is_over) = watch::channel(false);
     let capped = !skips(compiled.plan.left_out, Skip::OutputCap);
-    let drain =
-        |(reader, output)| tokio::spawn(output::drain(reader, output, capped, is_over.clone()));
+    let drain = |(reader, output): (Option<OwnedFd>, _)| {
+        reader.map(|reader| tokio::spawn(output::drain(reader, output, capped, is_over.clone())))
+    };
     let (outputs, wall) = ([drain(compiled.stdout), drain(compiled.stderr)], compiled.limits.wall);
     let (started, has_started) = oneshot::channel();
     let (answer, ended) = watch::channel(None);
@@ -109,6 +113,7 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         handle,
         names: compiled.names,
         group: compiled.group,
+        process: None,
         wall: (!skips(compiled.plan.left_out, Skip::Wall)).then_some(wall),
         started: Some(started),
         outputs,
@@ -116,8 +121,9 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         story: Story::default(),
     };
     tokio::spawn(async move {
-        let ended = run.to_the_end().await;
+        let (ended, group) = run.follow_to_the_end().await;
         let _ = answer.send(Some(ended));
+        drop(group);
     });
     match has_started.await {
         Ok(Ok(())) => Ok(running),
@@ -132,10 +138,9 @@ struct Story {
     exited: Option<i32>,
     overused: Option<Overuse>,
     timed_out: bool,
-    /// Highest memory as the cell's own watch saw it.
+    /// CPU time and highest memory as the cell's init saw them.
+    cpu: Duration,
     peak: u64,
-    /// The cell's own status, CPU time and highest memory.
-    over: Option<(i32, Duration, u64)>,
 }
 
 struct Run {
@@ -143,25 +148,28 @@ struct Run {
     handle: Arc<Handle>,
     names: Names,
     group: Option<cgroup::Group>,
+    /// The cell's first process.
+    process: Option<AsyncFd<OwnedFd>>,
     wall: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
-    outputs: [JoinHandle<Captured>; 2],
+    outputs: [Option<JoinHandle<Captured>>; 2],
     over: watch::Sender<bool>,
     story: Story,
 }
 
 impl Run {
-    async fn to_the_end(mut self) -> Ended {
+    /// Answers the group too: it is put away when the answer is out.
+    async fn follow_to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
         let began = Instant::now();
         let mut deadline = None;
-        let mut patience: Option<tokio::time::Instant> = None;
+        let mut patience = Some(tokio::time::Instant::now() + START_TIME);
         loop {
             let wall = sleep_until(deadline.filter(|_| !self.story.timed_out));
             tokio::select! {
                 news = keeper::receive::<Report>(&self.report) => match news {
-                    Ok(Some((Report::Over { status, cpu_microseconds, peak_kilobytes }, _))) => {
-                        let cpu = Duration::from_micros(cpu_microseconds);
-                        self.story.over = Some((status, cpu, peak_kilobytes * 1024));
+                    Ok(Some((Report::Over { cpu_microseconds, peak_kilobytes }, _))) => {
+                        self.story.cpu = self.story.cpu.max(Duration::from_micros(cpu_microseconds));
+                        self.story.peak = self.story.peak.max(peak_kilobytes * 1024);
                         break;
                     }
                     Ok(Some((news, fds))) => {
@@ -169,11 +177,14 @@ impl Run {
                         self.hear(news, fds);
                         if starts {
                             deadline = self.wall.map(|wall| tokio::time::Instant::now() + wall);
+                            patience = patience.filter(|_| self.handle.is_cancelled());
                         }
                     }
                     // The keeper is gone, and with it the cell.
                     Ok(None) | Err(_) => break,
                 },
+                // With its first process the whole cell is gone. The keeper says so too, but later.
+                () = ended(self.process.as_ref()), if self.story.exited.is_some() => break,
                 () = wall => {
                     self.story.timed_out = true;
                     self.kill();
@@ -184,33 +195,38 @@ impl Run {
                     patience = Some(tokio::time::Instant::now() + GRACE);
                 }
                 () = sleep_until(patience) => {
-                    tracing::error!("a killed cell is not gone after {GRACE:?}");
+                    tracing::error!("a cell does not answer, or is not gone after it was killed");
+                    self.kill();
                     break;
                 }
             }
         }
-        self.say_started(Err(Error::KeeperLost("it ended while a cell was being made".to_owned())));
+        self.say_started(Err(Error::KeeperLost("it did not make the cell".to_owned())));
         let wall = began.elapsed();
         let _ = self.over.send(true);
-        let [stdout, stderr] = self.outputs;
-        let stdout = stdout.await.unwrap_or_default();
-        let stderr = stderr.await.unwrap_or_default();
-        let verdict = self.group.as_ref().map(cgroup::Group::verdict).unwrap_or_default();
-        let (cpu, largest_process) =
-            self.story.over.map_or((Duration::ZERO, 0), |(_, cpu, peak)| (cpu, peak));
-        let peak_memory = verdict.peak_memory.unwrap_or(largest_process.max(self.story.peak));
-        Ended {
+        let mut captured = [Captured::default(), Captured::default()];
+        for (captured, task) in captured.iter_mut().zip(self.outputs) {
+            if let Some(task) = task {
+                *captured = task.await.unwrap_or_default();
+            }
+        }
+        let [stdout, stderr] = captured;
+        let verdict = self.group.as_mut().map(cgroup::Group::verdict).unwrap_or_default();
+        let (cpu, peak_memory) = (self.story.cpu, verdict.peak_memory.unwrap_or(self.story.peak));
+        let ended = Ended {
             ending: ending(&self.story, self.handle.is_cancelled(), verdict),
             stdout,
             stderr,
             usage: Usage { wall, cpu, peak_memory },
-        }
+        };
+        (ended, self.group)
     }
 
     fn hear(&mut self, news: Report, fds: Vec<OwnedFd>) {
         match news {
             Report::Made => {
                 if let Some(process) = fds.into_iter().next() {
+                    self.process = process.try_clone().and_then(sys::watch).ok();
                     let _ = self.handle.process.set(process);
                 }
                 if self.handle.is_cancelled() {
@@ -226,8 +242,9 @@ impl Run {
                 self.say_started(Err(Error::Unavailable { what, hint: crate::level::hint() }))
             }
             Report::Started => self.say_started(Ok(())),
-            Report::Exited { status, peak } => {
+            Report::Exited { status, cpu_microseconds, peak } => {
                 self.story.exited = Some(status);
+                self.story.cpu = Duration::from_micros(cpu_microseconds);
                 self.story.peak = peak;
             }
             Report::Overused(overuse) => self.story.overused = Some(overuse),
@@ -246,6 +263,16 @@ impl Run {
         if let Some(started) = self.started.take() {
             let _ = started.send(said);
         }
+    }
+}
+
+/// Waits for the end of a process.
+async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
+    match process {
+        Some(process) => {
+            let _ = process.readable().await;
+        }
+        None => std::future::pending().await,
     }
 }
 

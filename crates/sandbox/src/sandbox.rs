@@ -35,7 +35,8 @@ pub enum Way {
     Bubblewrap,
 }
 
-/// The way to run programs confined. Cheap to clone; the keeper ends with the last clone.
+/// The way to run programs confined. Cheap to clone; the keeper, and with it every program that
+/// still runs, ends with the last clone.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     shared: Arc<Shared>,

@@ -33,9 +33,13 @@ pub(crate) async fn judge(report: std::os::fd::OwnedFd) -> Result<usize, Error> 
     };
     let report = sys::watch(report).map_err(|error| failed(error.to_string()))?;
     let findings = async {
+        let mut heard = None;
         loop {
             match keeper::receive::<Report>(&report).await {
-                Ok(Some((Report::Probed(findings), _))) => return Ok(findings),
+                Ok(Some((Report::Probed(findings), _))) => heard = Some(findings),
+                Ok(Some((Report::Over { .. }, _)) | None) if heard.is_some() => {
+                    return Ok(heard.unwrap_or_default());
+                }
                 Ok(Some((Report::Failed(failure), _))) => {
                     let (stage, errno) = (failure.stage, failure.errno);
                     return Err(format!("making a cell failed at {stage:?}: {errno}"));

@@ -87,7 +87,7 @@ pub enum Access {
 
 /// Where an output stream goes. It is always drained, so a flood never blocks the program.
 pub enum Output {
-    /// Thrown away.
+    /// Thrown away, uncounted.
     Null,
     /// Kept in memory: the first `head` and the last `tail` bytes.
     Capture {
@@ -99,11 +99,14 @@ pub enum Output {
     /// Handed on in pieces as they come; must not block. Given no more than `limit` bytes.
     Sink {
         /// Called with each piece.
-        sink: Box<dyn FnMut(&[u8]) + Send>,
+        sink: Sink,
         /// Bytes after which the rest is only counted.
         limit: u64,
     },
 }
+
+/// Takes the pieces of an output stream.
+pub type Sink = Box<dyn FnMut(&[u8]) + Send>;
 
 impl std::fmt::Debug for Output {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -167,4 +170,6 @@ pub enum LeftOut {
     TmpLimits,
     /// Where no cgroup can be had: the tree is not watched.
     Watch,
+    /// No share of CPU bound by a cgroup.
+    CgroupCpu,
 }

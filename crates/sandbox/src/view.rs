@@ -56,6 +56,8 @@ pub(crate) const DEVICE_LINKS: &[(&str, &str)] = &[
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),
     ("stderr", "/proc/self/fd/2"),
+    // Shared memory counts within the bounds of /tmp.
+    ("shm", "/tmp"),
 ];
 
 /// An empty file and an empty directory of the root, bound over what is masked.
@@ -66,34 +68,20 @@ pub(crate) const EMPTY_DIRECTORY: &std::ffi::CStr = c"/.masked.d";
 /// what interpreters read (`cpuinfo`, `meminfo`, `stat`) as well.
 pub(crate) const PROC_MASKED: &[&str] = &[
     "acpi",
-    "asound",
-    "bus",
     "cmdline",
     "config.gz",
-    "driver",
-    "fs",
-    "iomem",
-    "ioports",
-    "irq",
+    "interrupts",
     "kallsyms",
     "kcore",
     "key-users",
     "keys",
     "kmsg",
-    "kpagecgroup",
-    "kpagecount",
-    "kpageflags",
     "latency_stats",
-    "modules",
-    "mtrr",
     "sched_debug",
     "scsi",
-    "slabinfo",
     "sysrq-trigger",
     "timer_list",
-    "tty",
     "version",
-    "vmallocinfo",
 ];
 
 fn is_below(path: &[u8], parent: &str) -> bool {

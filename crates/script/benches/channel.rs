@@ -116,5 +116,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     writeln!(out, "bare pipe round trip    {bare:8.1} µs")?;
     writeln!(out, "call round trip         {one:8.1} µs   {:.2} × bare", one / bare)?;
     writeln!(out, "call_many               {rate:8.0} calls/s")?;
+    // For `xtask bench`, which gathers these lines.
+    let call = serde_json::json!({
+        "what": "one `call` over the channel alone, against a bare pipe round trip",
+        "value": one / bare, "unit": "×", "better": "lower",
+        "detail": format!("{one:.1} µs against {bare:.1} µs"),
+    });
+    let many = serde_json::json!({
+        "what": "`call_many` over the channel alone",
+        "value": rate, "unit": "calls/s", "better": "higher",
+    });
+    writeln!(out, "figure: {call}\nfigure: {many}")?;
     Ok(())
 }

@@ -5,25 +5,20 @@
     rows = call_many("fleet__get_device_status", [{"sn": sn} for sn in serials])
     progress(len(rows), len(serials), "summing up")
 
-Requests leave on descriptor 3, replies come on descriptor 4, one JSON value a line. All functions
-are synchronous, and may be called from several threads at once; a script that awaits them works
-too (`script_syntax.py`). What they return is plain dict, list, str … and nothing derived from it.
+All functions are synchronous, and may be called from several threads at once; a script that awaits
+them works too (`script_awaits.py`). What they return is plain dict, list, str … and nothing derived from it.
 
-This module decides nothing: who may call what, and how often, is settled where the replies
-come from.
+This module makes requests and reads replies; `script_channel.py` carries them. It decides
+nothing: who may call what, and how often, is settled where the replies come from.
 """
 
-import errno
 import itertools
 import json
-import os
-import select
-import threading
+
+import script_channel
 
 __all__ = ["call", "call_many", "call_raw", "progress", "ToolError"]
 
-_REQUESTS = 3
-_REPLIES = 4
 _BATCH = 50
 
 
@@ -55,7 +50,7 @@ def call(tool, args=None):
 
     Returns its structured result if it gives one, else its text. A result that holds more than
     text (an image, a resource) and no structured part is a dict of `text` and `content`, all
-    parts as the tool sent them. Raises ToolError.
+    parts as the tool sent them; `call_raw` has them for every result. Raises ToolError.
     """
     return _value(tool, _exchange_one(tool, _request(tool, args, None)))
 
@@ -125,8 +120,8 @@ def progress(done, total=None, message=None):
     if message is not None:
         report["message"] = _readable(str(message)[:500])
     try:
-        _send(_encode({"progress": report}).encode() + b"\n")
-    except ToolError:
+        script_channel.send(_encode({"progress": report}).encode() + b"\n")
+    except script_channel.Closed:
         pass  # Nobody listens any more; that is no reason to end the script's work.
 
 
@@ -238,213 +233,23 @@ def _value(tool, reply):
     return reply["text"]
 
 
+def _exchange_one(tool, request):
+    try:
+        return _parse(script_channel.exchange_one(*request))
+    except script_channel.Closed as closed:
+        raise ToolError(tool, "upstream", str(closed)) from None
+
+
+def _exchange(tool, requests):
+    try:
+        return [_parse(line) for line in script_channel.exchange(requests)]
+    except script_channel.Closed as closed:
+        raise ToolError(tool, "upstream", str(closed)) from None
+
+
 def _parse(line):
     try:
         return _decode(line.decode())[0]
     except (ValueError, RecursionError) as error:
         message = f"the tool's answer cannot be read by this interpreter: {error}"
         return {"error": {"kind": "upstream", "message": message, "retryable": False}}
-
-
-# The channel. Whoever waits for a reply first reads for all; the others sleep until their own
-# reply is there or the reading is free. No thread of our own: a script that forks or counts its
-# threads sees only what it made itself.
-
-
-class _Channel:
-    """What the threads share; under `lock`, except for `torn`, which is under `writing`."""
-
-    slots = {}  # id → None while awaited, then the reply's line
-    partial = []  # pieces of a line that is not complete yet
-    reading = False
-    waiting = 0  # threads that wait for another one to read
-    closed = None  # why nothing can be called any more
-    torn = False  # a line was begun and perhaps not ended
-    lock = threading.Lock()
-    arrived = threading.Condition(lock)
-    writing = threading.Lock()
-
-
-def _exchange_one(tool, request):
-    """`_exchange` for one request, which is where the time of a single call goes."""
-    number, line = request
-    slots = _Channel.slots
-    slots[number] = None
-    try:
-        _send(line)
-        while slots[number] is None:
-            _await_reply(number)
-        return _parse(slots[number])
-    except ToolError as error:
-        error.tool = tool
-        raise
-    finally:
-        slots.pop(number, None)
-
-
-def _exchange(tool, requests):
-    """Sends all requests and returns their replies in the same order."""
-    slots = _Channel.slots
-    for number, _ in requests:
-        slots[number] = None
-    try:
-        _send(b"".join([line for _, line in requests]))
-        for number, _ in requests:
-            while slots[number] is None:
-                _await_reply(number)
-        return [_parse(slots[number]) for number, _ in requests]
-    except ToolError as error:
-        error.tool = tool
-        raise
-    finally:
-        # A reply that comes after a signal handler has raised is nobody's.
-        for number, _ in requests:
-            slots.pop(number, None)
-
-
-def _await_reply(number):
-    channel = _Channel
-    with channel.lock:
-        if channel.slots[number] is not None:
-            return
-        if channel.reading:
-            channel.waiting += 1
-            try:
-                channel.arrived.wait()
-            finally:
-                channel.waiting -= 1
-            return
-        channel.reading = True
-    try:
-        _read()
-    finally:
-        _stop_reading()
-
-
-def _stop_reading():
-    channel = _Channel
-    with channel.lock:
-        channel.reading = False
-        if channel.waiting:
-            channel.arrived.notify_all()
-
-
-def _read():
-    """Reads once; only for the one thread that has set `reading`."""
-    channel = _Channel
-    if channel.closed:
-        raise _closed()
-    try:
-        data = os.read(_REPLIES, 65536)
-    except OSError as error:
-        _note_closed(error)
-        data = b""
-    if not data:
-        _note_closed()
-        raise _closed()
-    lines = data.split(b"\n")
-    rest = lines.pop()
-    if lines and channel.partial:
-        channel.partial.append(lines[0])
-        lines[0] = b"".join(channel.partial)
-        channel.partial = []
-    if rest:
-        channel.partial.append(rest)
-    slots = channel.slots
-    for line in lines:
-        # `{"id":17,…`: the other end always writes the id first.
-        number = int(line[6 : line.index(b",")])
-        if number in slots:
-            slots[number] = line
-
-
-def _send(data):
-    channel = _Channel
-    with channel.writing:
-        if channel.closed:
-            raise _closed()
-        if channel.torn:
-            data = b"\n" + data
-        channel.torn = True
-        while True:
-            try:
-                sent = os.write(_REQUESTS, data)
-            except BlockingIOError:
-                sent = 0
-            except OSError as error:
-                _note_closed(error)
-                raise _closed() from None
-            if sent == len(data):
-                break
-            data = memoryview(data)[sent:]
-            _make_room()
-        channel.torn = False
-
-
-def _make_room():
-    """Waits until more can be sent. The other end takes no requests while it cannot get rid of its
-    replies, so these must be read meanwhile."""
-    poll = select.poll()
-    poll.register(_REQUESTS, select.POLLOUT)
-    with _Channel.lock:
-        mine = not _Channel.reading
-        _Channel.reading = True
-    try:
-        if mine:
-            poll.register(_REPLIES, select.POLLIN)
-        # The thread that reads now may stop before the way is free: look again soon.
-        for descriptor, _ in poll.poll(None if mine else 20):
-            if descriptor == _REPLIES:
-                _read()
-    finally:
-        if mine:
-            _stop_reading()
-
-
-def _note_closed(error=None):
-    # A signal handler may raise an OSError (TimeoutError is one) in the middle of a read or write.
-    if error is not None and error.errno not in (errno.EBADF, errno.EPIPE):
-        raise error
-    _Channel.closed = _Channel.closed or "the connection to the tools is closed"
-
-
-def _closed():
-    return ToolError("agent_tools", "upstream", _Channel.closed)
-
-
-def _forget_in_child():
-    """A forked child has no channel: two processes cannot tell each other's replies apart."""
-    _Channel.closed = (
-        "tools can be called from the script's main process only, not from a child process; "
-        "use call_many or threads"
-    )
-    _Channel.lock = threading.Lock()
-    _Channel.arrived = threading.Condition(_Channel.lock)
-    _Channel.writing = threading.Lock()
-    _Channel.reading = False
-    for descriptor in (_REQUESTS, _REPLIES):
-        try:
-            os.close(descriptor)
-        except OSError:
-            pass
-
-
-def _open():
-    """Takes the descriptors into use; the runner does it once. Returns the first line received."""
-    for descriptor in (_REQUESTS, _REPLIES):
-        os.set_inheritable(descriptor, False)
-    pieces = []
-    while not pieces or not pieces[-1].endswith(b"\n"):
-        data = os.read(_REPLIES, 1 << 20)
-        if not data:
-            raise SystemExit("no script was received")
-        pieces.append(data)
-    os.set_blocking(_REQUESTS, False)
-    os.register_at_fork(after_in_child=_forget_in_child)
-    return _decode(b"".join(pieces).decode())[0]
-
-
-def _end(report):
-    """Tells the other end how the script ended, even if it sends no replies any more."""
-    _Channel.closed = None
-    _send(_encode({"end": report}).encode() + b"\n")

@@ -15,13 +15,17 @@ _TRACEBACK_CHARS = 4000
 def _start():
     sys.path.insert(0, _RUNTIME)
     import agent_tools
+    import script_channel
     import script_syntax
 
+    code = script_channel.take()["code"]
+    if script_syntax.awaits(code):
+        import script_awaits
+
+        script_awaits.prepare(code)
     # The script can import what is in its workspace, but nothing there hides what is installed.
     sys.path.remove(_RUNTIME)
     sys.path.append(os.getcwd())
-    del sys.modules["script_syntax"]
-    received = agent_tools._open()
     # A line is out when it is printed: what a script said before it crashed or ran out of time
     # is what its author needs.
     for stream in (sys.stdout, sys.stderr):
@@ -32,7 +36,7 @@ def _start():
         faulthandler.enable()
     except (ImportError, OSError, ValueError):
         pass
-    return agent_tools, script_syntax, received["code"]
+    return agent_tools, script_channel, script_syntax, code
 
 
 def _run(syntax, code):
@@ -49,7 +53,6 @@ def _run(syntax, code):
         compiled = syntax.compile_script(code)
     except SyntaxError as error:
         raise error.with_traceback(None) from None
-    syntax.prepare(code)
     if compiled.co_flags & 0x80:  # a coroutine: it awaits at the top level
         import asyncio
         import types
@@ -129,7 +132,7 @@ def _failed(error):
     name = getattr(error, "name", None)
     if isinstance(error, NameError) and name in _TOOLS.__all__:
         text += f"\n(it is missing at the top: from agent_tools import {name})"
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def _flush():
@@ -140,15 +143,17 @@ def _flush():
             pass
 
 
-def _report(tools, ending):
+def _report(text, memory=False):
+    # Half of a surrogate pair is text for Python and for nobody else.
+    text = text.encode("utf-8", "backslashreplace").decode()
     try:
-        tools._end(ending)
+        _CHANNEL.end({"traceback": text, "memory": memory})
     except BaseException:
         # The script has closed the channel.
-        print(ending.get("traceback", ""), file=sys.__stderr__)
+        print(text, file=sys.__stderr__)
 
 
-_TOOLS, _SYNTAX, _CODE = _start()
+_TOOLS, _CHANNEL, _SYNTAX, _CODE = _start()
 _WORKSPACE = os.getcwd()
 _PROCESS = os.getpid()
 _EXIT = 0
@@ -158,14 +163,14 @@ try:
 except SystemExit as _error:
     _EXIT, _said = _exit_code(_error.code)
     if _said and os.getpid() == _PROCESS:
-        _report(_TOOLS, {"traceback": _said[:_TRACEBACK_CHARS]})
+        _report(_said[:_TRACEBACK_CHARS])
 except BaseException as _error:
     del _RESERVE
     _EXIT = 130 if isinstance(_error, KeyboardInterrupt) else 1
-    _ending = {"traceback": _failed(_error), "memory": isinstance(_error, MemoryError)}
+    _said = _failed(_error)
     if os.getpid() == _PROCESS:
-        _report(_TOOLS, _ending)
+        _report(_said, isinstance(_error, MemoryError))
     else:
-        print(_ending["traceback"], file=sys.__stderr__)
+        print(_said, file=sys.__stderr__)
 _flush()
 sys.exit(_EXIT)

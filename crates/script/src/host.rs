@@ -32,7 +32,7 @@ pub struct Call {
     pub tool: String,
     /// The arguments, an object, as the script sent it; nested at most 100 deep.
     pub args: Box<RawValue>,
-    /// Cancelled when the script ends.
+    /// Cancelled when the script ends or no longer waits for the reply.
     pub cancel: CancellationToken,
 }
 

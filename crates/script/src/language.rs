@@ -24,7 +24,9 @@ pub(crate) struct Language {
 pub(crate) const PYTHON: Language = Language {
     files: &[
         ("agent_tools.py", include_str!("../runtime/agent_tools.py")),
+        ("script_channel.py", include_str!("../runtime/script_channel.py")),
         ("script_syntax.py", include_str!("../runtime/script_syntax.py")),
+        ("script_awaits.py", include_str!("../runtime/script_awaits.py")),
         ("runner.py", include_str!("../runtime/runner.py")),
         ("check.py", include_str!("../runtime/check.py")),
     ],

@@ -2,7 +2,7 @@
 
 use sqlx::Row;
 
-use crate::dialect::{Durability, Writing};
+use crate::dialect::Durability;
 use crate::{Error, Store};
 
 /// One row of the audit.
@@ -41,7 +41,10 @@ pub struct AuditFilter {
     pub limit: u32,
 }
 
-pub(crate) async fn insert(writing: &mut Writing, row: &AuditRow) -> Result<(), Error> {
+pub(crate) async fn insert(
+    connection: &mut sqlx::AnyConnection,
+    row: &AuditRow,
+) -> Result<(), Error> {
     sqlx::query(
         "INSERT INTO audit (id, at_ms, kind, principal, profile, session, tool, outcome, \
          isolation, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
@@ -57,7 +60,7 @@ pub(crate) async fn insert(writing: &mut Writing, row: &AuditRow) -> Result<(), 
     .bind(&row.outcome)
     .bind(&row.isolation)
     .bind(&row.detail)
-    .execute(writing.connection())
+    .execute(connection)
     .await?;
     Ok(())
 }
@@ -65,9 +68,12 @@ pub(crate) async fn insert(writing: &mut Writing, row: &AuditRow) -> Result<(), 
 impl Store {
     /// Adds rows, all or none.
     pub async fn audit(&self, rows: &[AuditRow]) -> Result<(), Error> {
+        if let [row] = rows {
+            return insert(self.write_one(Durability::Process).await?.connection(), row).await;
+        }
         let mut writing = self.write(Durability::Process).await?;
         for row in rows {
-            insert(&mut writing, row).await?;
+            insert(writing.connection(), row).await?;
         }
         writing.commit().await
     }

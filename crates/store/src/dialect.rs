@@ -58,6 +58,18 @@ impl Writing {
     }
 }
 
+/// A connection for one statement that writes, which is its own transaction, and its turn.
+pub(crate) struct Single {
+    connection: PoolConnection<Any>,
+    _turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl Single {
+    pub(crate) fn connection(&mut self) -> &mut sqlx::AnyConnection {
+        &mut self.connection
+    }
+}
+
 impl Store {
     /// Opens (and where needed creates) `sqlite://path/file.db` or `postgres://…` and brings its
     /// tables up to date.
@@ -107,6 +119,8 @@ impl Store {
                 .acquire_timeout(Duration::from_secs(30))
                 .idle_timeout(None)
                 .max_lifetime(None)
+                // A file does not go away as a server does.
+                .test_before_acquire(false)
                 .after_connect(move |connection, _| {
                     Box::pin(async move {
                         for pragma in [
@@ -172,20 +186,34 @@ impl Store {
         Ok(self.reads.acquire().await?)
     }
 
+    /// For several statements that belong together.
     pub(crate) async fn write(&self, durability: Durability) -> Result<Writing, Error> {
-        let pool = match durability {
+        let turn = self.turn().await;
+        let pool = self.pool(durability);
+        let transaction = match self.dialect {
+            Dialect::Sqlite => pool.begin_with("BEGIN IMMEDIATE").await?,
+            Dialect::Postgres => pool.begin().await?,
+        };
+        Ok(Writing { transaction, _turn: turn })
+    }
+
+    /// For one statement: a third of the way to the database and back.
+    pub(crate) async fn write_one(&self, durability: Durability) -> Result<Single, Error> {
+        let turn = self.turn().await;
+        Ok(Single { connection: self.pool(durability).acquire().await?, _turn: turn })
+    }
+
+    fn pool(&self, durability: Durability) -> &AnyPool {
+        match durability {
             Durability::Process => &self.writes,
             Durability::Machine => &self.durable,
-        };
+        }
+    }
+
+    async fn turn(&self) -> Option<OwnedMutexGuard<()>> {
         match self.dialect {
-            Dialect::Sqlite => {
-                let turn = self.turn.clone().lock_owned().await;
-                Ok(Writing {
-                    transaction: pool.begin_with("BEGIN IMMEDIATE").await?,
-                    _turn: Some(turn),
-                })
-            }
-            Dialect::Postgres => Ok(Writing { transaction: pool.begin().await?, _turn: None }),
+            Dialect::Sqlite => Some(self.turn.clone().lock_owned().await),
+            Dialect::Postgres => None,
         }
     }
 

@@ -24,7 +24,7 @@ pub struct Owner {
 impl Store {
     /// Adds a process, or notes that it still lives.
     pub async fn touch_owner(&self, owner: &Owner) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Process).await?;
+        let mut single = self.write_one(Durability::Process).await?;
         sqlx::query(
             "INSERT INTO owners (id, place, process, started_ms, seen_ms) \
              VALUES ($1, $2, $3, $4, $5) \
@@ -35,9 +35,9 @@ impl Store {
         .bind(owner.process)
         .bind(owner.started_ms)
         .bind(owner.seen_ms)
-        .execute(writing.connection())
+        .execute(single.connection())
         .await?;
-        writing.commit().await
+        Ok(())
     }
 
     /// All of them.
@@ -60,11 +60,11 @@ impl Store {
 
     /// Removes a process that has nothing unfinished left.
     pub async fn remove_owner(&self, id: &str) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Process).await?;
+        let mut single = self.write_one(Durability::Process).await?;
         sqlx::query("DELETE FROM owners WHERE id = $1")
             .bind(id)
-            .execute(writing.connection())
+            .execute(single.connection())
             .await?;
-        writing.commit().await
+        Ok(())
     }
 }

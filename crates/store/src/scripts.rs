@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::audit::AuditRow;
-use crate::dialect::{Durability, Writing};
+use crate::dialect::Durability;
 use crate::{Error, Store};
 
 /// A script.
@@ -153,7 +153,7 @@ fn intent(row: &AnyRow) -> Result<IntentRow, Error> {
 }
 
 async fn end_script(
-    writing: &mut Writing,
+    connection: &mut sqlx::AnyConnection,
     id: &str,
     state: ScriptState,
     now_ms: i64,
@@ -164,14 +164,14 @@ async fn end_script(
     .bind(id)
     .bind(state.name())
     .bind(now_ms)
-    .execute(writing.connection())
+    .execute(connection)
     .await?
     .rows_affected();
     Ok(changed > 0)
 }
 
 async fn end_intent(
-    writing: &mut Writing,
+    connection: &mut sqlx::AnyConnection,
     id: &str,
     state: IntentState,
     now_ms: i64,
@@ -182,7 +182,7 @@ async fn end_intent(
     .bind(id)
     .bind(state.name())
     .bind(now_ms)
-    .execute(writing.connection())
+    .execute(connection)
     .await?
     .rows_affected();
     Ok(changed > 0)
@@ -191,7 +191,7 @@ async fn end_intent(
 impl Store {
     /// A script is about to start.
     pub async fn script_started(&self, row: &ScriptRow) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Process).await?;
+        let mut single = self.write_one(Durability::Process).await?;
         sqlx::query(
             "INSERT INTO scripts (id, owner, session, principal, profile, workspace, description, \
              code, isolation, state, started_ms, ended_ms) \
@@ -207,9 +207,9 @@ impl Store {
         .bind(&row.code)
         .bind(&row.isolation)
         .bind(row.started_ms)
-        .execute(writing.connection())
+        .execute(single.connection())
         .await?;
-        writing.commit().await
+        Ok(())
     }
 
     /// A script is over; its audit row is written with it. False, and no row, if somebody else
@@ -222,17 +222,17 @@ impl Store {
         now_ms: i64,
     ) -> Result<bool, Error> {
         let mut writing = self.write(Durability::Process).await?;
-        if !end_script(&mut writing, id, state, now_ms).await? {
+        if !end_script(writing.connection(), id, state, now_ms).await? {
             return Ok(false);
         }
-        crate::audit::insert(&mut writing, audit).await?;
+        crate::audit::insert(writing.connection(), audit).await?;
         writing.commit().await?;
         Ok(true)
     }
 
     /// A call that writes is about to be sent. On disk, safe from a power cut, on return.
     pub async fn intend(&self, row: &IntentRow) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Machine).await?;
+        let mut single = self.write_one(Durability::Machine).await?;
         sqlx::query(
             "INSERT INTO intents (id, owner, script, number, session, principal, profile, tool, \
              arguments, state, at_ms, ended_ms) \
@@ -248,9 +248,9 @@ impl Store {
         .bind(&row.tool)
         .bind(&row.arguments)
         .bind(row.at_ms)
-        .execute(writing.connection())
+        .execute(single.connection())
         .await?;
-        writing.commit().await
+        Ok(())
     }
 
     /// The call of an intent is over; with it the audit row of a direct call. False, and no row,
@@ -262,13 +262,15 @@ impl Store {
         audit: Option<&AuditRow>,
         now_ms: i64,
     ) -> Result<bool, Error> {
+        let Some(audit) = audit else {
+            let mut single = self.write_one(Durability::Process).await?;
+            return end_intent(single.connection(), id, state, now_ms).await;
+        };
         let mut writing = self.write(Durability::Process).await?;
-        if !end_intent(&mut writing, id, state, now_ms).await? {
+        if !end_intent(writing.connection(), id, state, now_ms).await? {
             return Ok(false);
         }
-        if let Some(audit) = audit {
-            crate::audit::insert(&mut writing, audit).await?;
-        }
+        crate::audit::insert(writing.connection(), audit).await?;
         writing.commit().await?;
         Ok(true)
     }

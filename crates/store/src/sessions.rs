@@ -21,7 +21,7 @@ pub struct SessionRow {
 impl Store {
     /// Notes that the session is (again) in use.
     pub async fn touch_session(&self, row: &SessionRow) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Process).await?;
+        let mut single = self.write_one(Durability::Process).await?;
         sqlx::query(
             "INSERT INTO sessions (id, principal, profile, session_key, started_ms, seen_ms) \
              VALUES ($1, $2, $3, $4, $5, $5) \
@@ -32,9 +32,9 @@ impl Store {
         .bind(&row.profile)
         .bind(&row.key)
         .bind(row.at_ms)
-        .execute(writing.connection())
+        .execute(single.connection())
         .await?;
-        writing.commit().await
+        Ok(())
     }
 
     /// Whether this very definition of the tool was allowed for the rest of the session.

@@ -207,3 +207,101 @@ fn scan(file: &mut File) -> std::io::Result<(HashSet<u64>, u64)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    fn missing(number: u64, ok: Option<bool>) -> Missing {
+        let arguments = "{\"sn\":\"b\"}".to_owned();
+        Missing { number, tool: "fleet__set".into(), at_ms: 1_000, arguments, ok }
+    }
+
+    /// The file after `complete`, which must not change it a second time.
+    fn completed(before: &str, missing: &[Missing]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.jsonl");
+        std::fs::write(&path, before).unwrap();
+        let open = || OpenOptions::new().read(true).append(true).open(&path).unwrap();
+        complete(&mut open(), missing).unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        complete(&mut open(), missing).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        after
+    }
+
+    #[test]
+    fn what_a_crash_lost_is_added_once() {
+        let unknown = "{\"n\":2,\"at\":\"1970-01-01T00:00:01.000Z\",\"tool\":\"fleet__set\",\
+                       \"args\":{\"sn\":\"b\"},\"ms\":0,\"ok\":null,\"summary\":\"outcome unknown\"}\n";
+        let first = "{\"n\":1,\"ok\":true}\n";
+        let calls = [missing(1, Some(true)), missing(2, None)];
+        assert_eq!(completed(first, &calls), format!("{first}{unknown}"));
+        let torn = format!("{first}{{\"n\":2,\"at\":\"19");
+        assert_eq!(completed(&torn, &calls), format!("{first}{unknown}"));
+        let noise = format!("{first}{}\nnot json\n", "x".repeat(200_000));
+        assert_eq!(completed(&noise, &calls), format!("{noise}{unknown}"));
+        assert_eq!(completed("", &[]), "");
+        let known = completed("", &[missing(1, Some(true)), missing(2, Some(false))]);
+        assert!(known.contains("\"ok\":true") && known.contains("\"ok\":false"), "{known}");
+    }
+
+    #[test]
+    fn lines_are_written_when_they_are_many_or_old_or_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("calls.jsonl");
+        let calls = Calls::new(File::create(&path).unwrap());
+        let arguments: Box<RawValue> = serde_json::from_str("{}").unwrap();
+        let append = |number| {
+            calls.append(&Line {
+                number,
+                at: jiff::Timestamp::UNIX_EPOCH,
+                tool: "t",
+                arguments: &arguments,
+                took: Duration::from_millis(3),
+                ok: Some(true),
+                summary: "s",
+            });
+        };
+        let length = || std::fs::metadata(&path).unwrap().len();
+        append(1);
+        assert_eq!(length(), 0);
+        calls.flush().unwrap();
+        let line = length();
+        assert!(line > 0);
+        append(2);
+        std::thread::sleep(WAIT);
+        append(3);
+        assert_eq!(length(), 3 * line);
+        for _ in 0..GATHERED {
+            append(4);
+        }
+        assert!(length() > GATHERED as u64);
+        calls.finish().unwrap();
+        assert_eq!(length(), (3 + GATHERED as u64) * line);
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_is_told_and_memory_stays_bounded() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let calls = Calls::new(full);
+        let arguments: Box<RawValue> = serde_json::from_str("{}").unwrap();
+        for number in 0..20_000 {
+            calls.append(&Line {
+                number,
+                at: jiff::Timestamp::UNIX_EPOCH,
+                tool: "t",
+                arguments: &arguments,
+                took: Duration::ZERO,
+                ok: Some(true),
+                summary: &"s".repeat(100),
+            });
+        }
+        assert!(calls.flush().is_err());
+        let told = calls.finish().unwrap_err();
+        assert!(told.contains("calls.jsonl is not complete: No space left"), "{told}");
+        assert!(calls.0.lock().unwrap().buffer.len() < KEPT + 1024);
+    }
+}

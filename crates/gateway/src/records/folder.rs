@@ -27,8 +27,7 @@ pub(crate) struct Folder {
 impl Folder {
     /// Makes the folder for a new script.
     pub(crate) fn create(workspace: BorrowedFd<'_>, id: &str) -> Result<Self, String> {
-        let agent = enter(workspace, AGENT, AGENT, false)?;
-        let scripts = enter(agent.as_fd(), SCRIPTS, ".agent/scripts", false)?;
+        let (agent, scripts) = ground(workspace)?;
         let path = path(id)?;
         let directory = enter(scripts.as_fd(), id, &path, true)?;
         Ok(Self { agent, directory, path })
@@ -58,6 +57,13 @@ impl Folder {
             .map_err(|error| failed(&reason(error)))?;
         plain_file(file, &failed)
     }
+}
+
+/// Makes and opens `.agent` and `.agent/scripts`; fails where something else stands in their place.
+pub(crate) fn ground(workspace: BorrowedFd<'_>) -> Result<(OwnedFd, OwnedFd), String> {
+    let agent = enter(workspace, AGENT, AGENT, false)?;
+    let scripts = enter(agent.as_fd(), SCRIPTS, ".agent/scripts", false)?;
+    Ok((agent, scripts))
 }
 
 /// Opens the records of calls of a script that a crash interrupted, for reading and appending.

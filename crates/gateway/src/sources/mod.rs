@@ -1,6 +1,7 @@
-//! Where tools come from. One implementation of [`Source`] per kind.
-
-// DRAFT, agreed between the authors of the gateway and of the upstream source.
+//! Where tools come from: one implementation of [`Source`] per kind, and our own tools.
+//!
+//! A source says what it offers and carries out calls; it decides about none of them. Whatever it
+//! is told to do has been granted by the road of a call before.
 
 use std::sync::Arc;
 use std::time::Duration;

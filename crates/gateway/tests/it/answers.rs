@@ -210,6 +210,21 @@ async fn the_budget_is_for_calls_that_reach_a_tool() {
 }
 
 #[tokio::test]
+async fn refusals_without_end_do_not_fill_the_disk() {
+    let ground = Ground::new().await;
+    let code =
+        "rows = call_many('fleet__nope', [{}] * 6000, return_errors=True)\nprint(len(rows))\n";
+    let said = ground.run(code, &[]).await;
+    assert!(said.text.starts_with("ok · 0 calls, 6000 failed · "), "{}", said.text);
+    assert!(
+        said.text.contains("note: 1000 more refused calls are not in calls.jsonl"),
+        "{}",
+        said.text
+    );
+    assert_eq!(ground.lines().len(), 5000);
+}
+
+#[tokio::test]
 async fn a_tool_that_never_answers_is_given_up() {
     let scripts = Scripts { call_timeout_sec: 1, ..Scripts::default() };
     let ground = Setup { scripts, ..Setup::default() }.open().await;
@@ -258,8 +273,9 @@ async fn cancelling_reaches_the_script_and_the_source() {
     assert_eq!(last.unwrap().state, ScriptState::Cancelled);
     assert_eq!(ground.audit().await[0].outcome, "cancelled");
 
-    let Outcome::Failed(failure) = dropped_in_the_middle(&ground).await else { panic!() };
-    assert_eq!(failure.kind, Kind::Cancelled);
+    let before = ground.fleet.count("slow");
+    assert_eq!(refused(dropped_in_the_middle(&ground).await).kind, Kind::Cancelled);
+    assert_eq!(ground.fleet.count("slow"), before + 1);
 }
 
 /// A caller that goes away: the call is cancelled and recorded all the same.
@@ -337,4 +353,34 @@ async fn awaited_and_failing_helpers_keep_the_account_first() {
     let first = said.text.lines().next().unwrap();
     assert!(first.starts_with("failed") && first.contains(" · 1 call, 0 failed · "), "{first}");
     assert!(said.text.contains("gave up"), "{}", said.text);
+}
+
+/// The example in the description of `run_script`, with the name of a tool that is there.
+#[tokio::test]
+async fn the_example_that_models_are_given_works() {
+    let ground = Ground::new().await;
+    let listed = ground.gateway.tools(&ground.session);
+    let run_script = listed.iter().find(|tool| tool.name == "run_script").unwrap();
+    let definition: serde_json::Value = serde_json::from_str(run_script.definition.get()).unwrap();
+    let description = definition["description"].as_str().unwrap();
+    let example: String = description
+        .lines()
+        .skip_while(|line| !line.starts_with("from agent_tools import"))
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.replace("server__tool", "fleet__count") + "\n")
+        .collect();
+    let count = crate::ground::tool(
+        "count",
+        json!({
+            "annotations": {"readOnlyHint": true},
+            "inputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}},
+        }),
+    );
+    ground.fleet.now(vec![count], gateway::sources::State::Ready);
+    let arguments = json!({"code": example, "description": "the example"});
+    let said = done(ground.call("run_script", arguments).await);
+    assert!(said.text.starts_with("ok · 500 calls, 0 failed"), "{example}{}", said.text);
+    assert!(said.text.ends_with("\n500"), "{}", said.text);
+    let names = "call, call_many, call_raw, progress, ToolError";
+    assert!(example.contains(names), "{example}");
 }

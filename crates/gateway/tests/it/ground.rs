@@ -221,6 +221,8 @@ pub(crate) struct Setup {
     pub(crate) sources: Vec<Arc<Fake>>,
     pub(crate) engine: Engine,
     pub(crate) expire_sec: u64,
+    /// Another database than a file in the data directory.
+    pub(crate) store: Option<String>,
 }
 
 impl Default for Setup {
@@ -239,6 +241,7 @@ impl Default for Setup {
             sources: vec![Fake::new("fleet")],
             engine: Engine::Shared,
             expire_sec: 600,
+            store: None,
         }
     }
 }
@@ -253,7 +256,8 @@ impl Setup {
     }
 
     pub(crate) async fn open_at(self, data: &Path) -> Result<Arc<Gateway>, gateway::Error> {
-        let url = format!("sqlite://{}/pinfold.db", data.display());
+        let own = || format!("sqlite://{}/pinfold.db", data.display());
+        let url = self.store.unwrap_or_else(own);
         let engine = match self.engine {
             Engine::Shared => Ok(engine().await),
             Engine::Own => Ok(new_engine().await),

@@ -4,7 +4,7 @@ use gateway::sources::{Snapshot, State};
 use gateway::{Answer, Kind};
 use serde_json::json;
 
-use crate::ground::{Fake, Ground, Setup, asked, done, refused, tool};
+use crate::ground::{Fake, Ground, Setup, done, refused, tool};
 
 #[tokio::test]
 async fn a_name_that_is_not_there_gets_the_one_that_was_meant() {
@@ -133,6 +133,16 @@ async fn settings_that_protect_nothing_are_refused() {
     refuses(Setup { sources, ..Setup::default() }, "two servers are named").await;
     let scripts = gateway::config::Scripts { concurrency: 65, ..Default::default() };
     refuses(Setup { scripts, ..Setup::default() }, "scripts.concurrency = 65").await;
+}
+
+#[tokio::test]
+async fn a_rule_for_a_tool_that_is_not_there_is_told() {
+    let off = crate::ground::rule(None, Some(gateway::policy::ApprovalRule::Off));
+    let tools = [("fleet__wpie".to_owned(), off), ("fleet__set".to_owned(), off)].into();
+    let ground = Setup { tools, ..Setup::default() }.open().await;
+    assert_eq!(ground.gateway.unused_rules("default"), ["fleet__wpie"]);
+    ground.fleet.now(Vec::new(), State::Starting);
+    assert!(ground.gateway.unused_rules("default").is_empty());
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use gateway::Error;
 use gateway::config::Workspace;
-use gateway::{Error, Outcome};
 
-use crate::ground::{Ground, Setup, done};
+use crate::ground::{Ground, Setup, done, refused};
 
 #[tokio::test]
 async fn no_key_leads_out_of_workspaces() {
@@ -48,7 +48,7 @@ async fn a_sessions_folder_that_became_a_link_is_refused() {
     let error = ground.gateway.session("ann", "default", "s1").await.unwrap_err().to_string();
     assert!(error.contains("a link stands there"), "{error}");
     let outcome = ground.call("run_script", Ground::script("open('x', 'w')", &[])).await;
-    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    refused(outcome);
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     // A folder that was removed is made again.
     std::fs::remove_file(&workspace).unwrap();
@@ -79,7 +79,7 @@ async fn a_configured_folder_is_used_and_a_link_to_it_resolved_once() {
     std::fs::rename(&real, folder.path().join("moved")).unwrap();
     symlink(&other, &real).unwrap();
     let outcome = ground.call("run_script", Ground::script("open('y', 'w')", &[])).await;
-    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    refused(outcome);
     assert!(!other.join("y").exists());
 }
 
@@ -93,6 +93,20 @@ async fn a_folder_that_is_not_there_is_said() {
         let error = gateway.session("ann", "default", "k").await.unwrap_err();
         assert!(matches!(error, Error::Workspace(_)));
         assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_workspace_never_holds_what_pinfold_keeps() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::create_dir(data.join("inner")).unwrap();
+    for path in [folder.path().to_owned(), data.clone(), data.join("inner")] {
+        let gateway = at(path).open_at(&data).await.unwrap();
+        let error = gateway.session("ann", "default", "k").await.unwrap_err().to_string();
+        assert!(error.contains("put `data_dir` somewhere else"), "{error}");
+        gateway.close().await;
     }
 }
 

@@ -174,7 +174,7 @@ impl Attempt<'_> {
         let transport = match self.endpoint {
             Endpoint::Stdio { command, args, env, cwd } => {
                 let (process, pipes) = process::start(command, args, env, cwd.as_deref())?;
-                Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished))
+                Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished)?)
             }
             Endpoint::Http { url, headers } => {
                 let http = Http::new(url, headers, &inbox, &closing)?;

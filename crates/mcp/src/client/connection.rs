@@ -90,6 +90,9 @@ impl Drop for InFlight<'_> {
 impl Connection {
     /// Asks and waits for the answer.
     pub(crate) async fn request(&self, request: Request<'_>) -> Result<Box<RawValue>, Error> {
+        if request.cancel.is_some_and(CancellationToken::is_cancelled) {
+            return Err(Error::Cancelled);
+        }
         let modern = request.revision.is_some_and(Revision::is_modern);
         let wants_progress = request.progress.is_some();
         let mut ticket = self.inbox.expect(request.progress)?;

@@ -57,9 +57,9 @@ async fn everything_reports_progress_only_when_asked() {
     let Some(script) = installed(EVERYTHING) else { return };
     let mut server = connect(&stdio("node", &[script.to_str().unwrap()])).await.unwrap();
     let (sender, progress) = mpsc::unbounded_channel();
-    let mut long = call("trigger-long-running-operation", json!({"duration": 2, "steps": 4}));
+    let mut long = call("trigger-long-running-operation", json!({"duration": 4, "steps": 4}));
     // Shorter than the call: each step starts it anew.
-    long.timeout = Duration::from_millis(1_500);
+    long.timeout = Duration::from_millis(3_000);
     long.progress = Some(sender);
     let result = server.client.call_tool(long).await.unwrap();
     assert!(!result.is_error, "{}", result.text);

@@ -26,7 +26,7 @@ fn lines(path: &str) -> Vec<String> {
 }
 
 async fn refused(endpoint: &Endpoint) -> String {
-    connect_within(endpoint, Duration::from_secs(5)).await.err().unwrap().to_string()
+    connect(endpoint).await.err().unwrap().to_string()
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn progress_does_not_extend_a_call_for_ever() {
     let outcome = server.client.call_tool(endless).await;
     assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
     let took = started.elapsed();
-    assert!(took > Duration::from_millis(1_900) && took < Duration::from_secs(5), "{took:?}");
+    assert!(took > Duration::from_millis(1_900) && took < Duration::from_secs(20), "{took:?}");
     server.client.close().await;
 }
 
@@ -265,13 +265,13 @@ async fn a_server_that_exits_on_discover_is_started_again_and_only_the_first_tim
 async fn a_server_that_hangs_on_discover_gets_initialize() {
     let (_directory, path) = notes();
     let endpoint = fixture(FIXTURE, &["hangs-on-discover", &path]);
-    let server = connect_within(&endpoint, Duration::from_secs(8)).await.unwrap();
+    let server = connect_within(&endpoint, Duration::from_secs(12)).await.unwrap();
     assert_eq!(server.names().await, ["echo"]);
     server.client.close().await;
 
     // This one only does not answer, so it is not started again.
     let endpoint = fixture(FIXTURE, &["silent-on-discover"]);
-    let server = connect_within(&endpoint, Duration::from_secs(3)).await.unwrap();
+    let server = connect_within(&endpoint, Duration::from_secs(12)).await.unwrap();
     assert_eq!(server.names().await, ["echo"]);
     server.client.close().await;
 }
@@ -294,6 +294,8 @@ async fn a_revision_is_chosen_from_those_that_the_server_names() {
 async fn what_cannot_be_started_says_what_to_do() {
     let error = refused(&stdio("no-such-mcp-server", &[])).await;
     assert!(error.contains("`no-such-mcp-server`") && error.contains("install it"), "{error}");
+    let error = refused(&stdio("npx -y some-server", &[])).await;
+    assert!(error.contains("`args`"), "{error}");
     let error = refused(&stdio("/no/such/server", &[])).await;
     assert!(error.contains("there is no such file"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -374,7 +376,7 @@ async fn a_server_that_does_not_read_holds_nobody_up() {
     let outcomes = futures_util::future::join_all(calls).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Timeout(_)))));
     server.client.close().await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 /// Runs as a child of the test below: a client that is killed.

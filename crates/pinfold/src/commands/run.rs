@@ -163,9 +163,9 @@ fn show(result: &mcp::CallResult, workspace: &Path) -> Result<(), Failure> {
         terminal::print_foreign(&format!("{rest}{newline}"));
     }
     let here = std::env::current_dir().unwrap_or_default();
-    let workspace = workspace.strip_prefix(&here).unwrap_or(workspace);
-    let place = format!("{}/.agent/", workspace.display());
-    terminal::say(&account.replacen(".agent/", &place, 1));
+    let place = workspace.join(".agent");
+    let place = place.strip_prefix(&here).unwrap_or(&place);
+    terminal::say(&account.replacen(".agent", &place.display().to_string(), 1));
     if result.is_error { Err(Failure::shown()) } else { Ok(()) }
 }
 

@@ -47,24 +47,24 @@ pub(crate) fn fingerprint(parts: &[&[u8]]) -> String {
 }
 
 /// Returns if the person has trusted `path` with this `fingerprint`, asking where there is a
-/// terminal. `programs` is what the content would start or reach.
+/// terminal. `programs` is what the content would start or reach, `instead` what else can be done.
 pub(crate) fn require_trust(
     path: &Path,
     fingerprint: &str,
     programs: &[String],
+    instead: &str,
 ) -> anyhow::Result<()> {
     let remembered = directory("XDG_STATE_HOME", ".local/state")
         .map(|dir| dir.join("pinfold/trusted"))
-        .context("no HOME, so nothing can be remembered as trusted; give --config")?;
+        .with_context(|| format!("no HOME, so nothing can be remembered as trusted; {instead}"))?;
     let known = std::fs::read_to_string(&remembered).unwrap_or_default();
     if known.lines().any(|line| line.split_whitespace().next() == Some(fingerprint)) {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         bail!(
-            "{} names programs to run and is not trusted; run pinfold here once in a terminal \
-             to trust it, or give --config {}",
-            path.display(),
+            "{} names programs to run and is not trusted; run pinfold here once in a terminal to \
+             trust it, or {instead}",
             path.display()
         );
     }
@@ -74,7 +74,7 @@ pub(crate) fn require_trust(
     // The path is for people who read the list; the fingerprint covers it already.
     let line = format!("{fingerprint}  {}", Shown::line(&path.display().to_string()));
     remember(&remembered, &line)
-        .with_context(|| format!("cannot write {}; give --config instead", remembered.display()))
+        .with_context(|| format!("cannot write {}; {instead}", remembered.display()))
 }
 
 fn ask(path: &Path, programs: &[String]) -> anyhow::Result<bool> {
@@ -83,7 +83,7 @@ fn ask(path: &Path, programs: &[String]) -> anyhow::Result<bool> {
     writeln!(err, "{} was not used before, or has changed.", Shown::line(&shown_path))?;
     writeln!(err, "With it, these programs run on this machine, as you:")?;
     for program in programs {
-        writeln!(err, "  {}", Shown::line(program))?;
+        writeln!(err, "  {}", Shown::whole(program))?;
     }
     if programs.is_empty() {
         writeln!(err, "  (none)")?;

@@ -14,6 +14,8 @@ mod import;
 
 mod secrets;
 
+mod workspaces;
+
 mod diagnose;
 
 #[cfg(test)]
@@ -127,15 +129,10 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
         }
     }
 
-    if chosen == Chosen::ByPlace {
-        let imported_text = imported.as_ref().map_or("", |document| document.text.as_str());
-        let parts =
-            [path.as_os_str().as_encoded_bytes(), own.text.as_bytes(), imported_text.as_bytes()];
-        find::require_trust(&path, &find::fingerprint(&parts), &programs(&file))?;
-    }
-
     let documents = Documents { own, imported, imported_servers };
-    finish(file, &directory, documents)
+    let config = finish(file, &directory, documents)?;
+    config.require_trust(chosen)?;
+    Ok(config)
 }
 
 /// Makes paths absolute, fills in what follows from other keys, and checks the rest.
@@ -166,6 +163,7 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
         }
         None => format!("sqlite://{}/pinfold.db", file.data_dir.display()),
     };
+    workspaces::check(&file, &database, own)?;
     Ok(Config { file, database, documents })
 }
 
@@ -223,6 +221,25 @@ fn check(file: &File, own: &Document) -> anyhow::Result<()> {
 }
 
 impl Config {
+    /// Returns if the person has chosen this very content. Being given by name is enough, unless a
+    /// script could have changed the file since.
+    fn require_trust(&self, chosen: Chosen) -> anyhow::Result<()> {
+        let Documents { own, imported, .. } = &self.documents;
+        let files = std::iter::once(own).chain(imported).map(|document| document.path.as_path());
+        let instead = match chosen {
+            Chosen::ByPlace => format!("give --config {}", own.path.display()),
+            Chosen::ByPerson if workspaces::can_write(&self.file, files) => {
+                "move it out of the workspace, where scripts can change it".to_owned()
+            }
+            Chosen::ByPerson => return Ok(()),
+        };
+        let imported = imported.as_ref().map_or("", |document| document.text.as_str());
+        let parts =
+            [own.path.as_os_str().as_encoded_bytes(), own.text.as_bytes(), imported.as_bytes()];
+        let fingerprint = find::fingerprint(&parts);
+        find::require_trust(&own.path, &fingerprint, &programs(&self.file), &instead)
+    }
+
     /// The profile called `name`.
     pub(crate) fn profile(&self, name: &str) -> anyhow::Result<&Profile> {
         let known: Vec<&String> = self.file.profiles.keys().collect();
@@ -284,22 +301,28 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
     })
 }
 
-/// What a configuration would start or reach, as written.
+/// What a configuration would start or reach, as written. Of variables and headers the names only:
+/// they can change what a program does, and their values can be secrets.
 fn programs(file: &File) -> Vec<String> {
-    let mut found: Vec<String> = file
-        .servers
-        .iter()
-        .map(|(name, server)| {
-            let what = match (&server.command, &server.url) {
-                (Some(command), _) => format!("{command} {}", server.args.join(" ")),
-                (None, Some(url)) => format!("(reaches) {url}"),
-                (None, None) => "(nothing)".to_owned(),
-            };
-            format!("{name}: {what}")
-        })
-        .collect();
+    let mut found = Vec::new();
+    for (name, server) in &file.servers {
+        let mut line = match (&server.command, &server.url) {
+            (Some(command), _) => format!("{name}: {command} {}", server.args.join(" ")),
+            (None, Some(url)) => format!("{name}: reaches {url}"),
+            (None, None) => format!("{name}: nothing"),
+        };
+        if let Some(cwd) = &server.cwd {
+            line.push_str(&format!(" (in {})", cwd.display()));
+        }
+        let set: Vec<&str> =
+            server.env.keys().chain(server.headers.keys()).map(|k| k.as_str()).collect();
+        if !set.is_empty() {
+            line.push_str(&format!(" (sets {})", set.join(", ")));
+        }
+        found.push(line);
+    }
     if file.execute.python != "auto" {
-        found.push(format!("python: {}", file.execute.python));
+        found.push(format!("for scripts: {}", file.execute.python));
     }
     found
 }

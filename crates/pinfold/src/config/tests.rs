@@ -215,3 +215,37 @@ fn a_configuration_that_would_open_the_host_to_others_is_refused() {
     let token = "[auth]\ntokens = [{ name = 'ci', sha256 = 'zz', roles = ['agent'] }]";
     assert!(fault(token).contains("is not 64 hexadecimal digits"));
 }
+
+#[test]
+fn a_workspace_apart_from_what_pinfold_writes_is_fine_and_any_other_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("work/deep")).unwrap();
+    std::os::unix::fs::symlink("work", folder.path().join("link")).unwrap();
+    let path = folder.path().join("pinfold.toml");
+    let read = |data: &str, database: &str, workspace: &str| {
+        let text = format!(
+            "data_dir = '{data}'\ndatabase = '{database}'\n\
+             [profiles.x]\npermission_mode = 'read_only'\nworkspace = {{ path = '{workspace}' }}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        read(&path, Chosen::ByPerson).map(|_| ()).map_err(|error| error.to_string())
+    };
+    let elsewhere = "postgres://host/name";
+    read("data", elsewhere, "work").unwrap();
+    read("work2", "sqlite://work2/p.db", "work").unwrap();
+    for (data, database, workspace, key) in [
+        ("data", elsewhere, ".", "data_dir"),
+        ("work/data", elsewhere, "link", "data_dir"),
+        ("link/deep/not/yet", elsewhere, "work", "data_dir"),
+        ("data", elsewhere, "data/workspaces", "data_dir"),
+        ("data", "sqlite://work/p.db", "link", "database"),
+        ("data", "sqlite://link/p.db?mode=rwc", "work", "database"),
+    ] {
+        let fault = read(data, database, workspace).unwrap_err();
+        assert!(
+            fault.contains("pinfold.toml:5: `profiles.x.workspace` has scripts work"),
+            "{fault}"
+        );
+        assert!(fault.contains(&format!("could change {key}")), "{fault}");
+    }
+}

@@ -24,9 +24,11 @@ pub(crate) fn print_foreign(text: &str) {
     print(&lines.join("\n"));
 }
 
-/// One line on standard error.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+/// A message on standard error. It may quote a script, a server or a file name, so whatever is in
+/// it, it is only lines.
+pub(crate) fn say(message: &str) {
+    let lines: Vec<String> = message.split('\n').map(neutralised).collect();
+    let _ = writeln!(std::io::stderr().lock(), "{}", lines.join("\n"));
 }
 
 /// Whether there is a person to ask: somebody who sees the question and can answer it.

@@ -25,6 +25,19 @@ fn a_syntax_error_is_told_with_its_line_and_nothing_runs() {
 }
 
 #[test]
+fn an_error_that_quotes_a_script_cannot_act_on_the_terminal() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    let ended = world.run("def broken(: # \u{1b}[2J\u{1b}]0;title\u{7}\n", &[]).code(1);
+    assert!(ended.stderr.contains("line 1"), "{ended:#?}");
+    assert!(!ended.stderr.contains(['\u{1b}', '\u{7}']), "{ended:#?}");
+    let ended = world.run("x = 1\n", &["--tools", "t__\u{1b}[2Jecho"]).code(1);
+    assert!(!ended.stderr.contains('\u{1b}'), "{ended:#?}");
+}
+
+#[test]
 fn an_exception_shows_the_scripts_own_line() {
     if !scripts_run() {
         return;

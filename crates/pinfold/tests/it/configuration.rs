@@ -55,6 +55,25 @@ fn trust_is_asked_once_and_is_about_the_content() {
 }
 
 #[test]
+fn what_is_to_be_trusted_is_shown_whole_and_as_it_is() {
+    let world = World::with("");
+    let padding = " ".repeat(600);
+    world.write(
+        "pinfold.toml",
+        &format!(
+            "[servers.t]\ncommand = 'sh'\nargs = ['-c', 'true{padding}; touch HERE/started']\n\
+             env = {{ LD_PRELOAD = 's3cret' }}\ncwd = 'sub'\n\
+             [servers.u]\nurl = \"https://u.example/\\u001b[2K\"\n"
+        ),
+    );
+    let no = ended(unguided(world.at_terminal(&["[y/N]=n"], &["tools"]))).code(2);
+    for part in ["; touch ", "(in sub)", "(sets LD_PRELOAD)", r"\u{1b}[2K"] {
+        assert!(no.stdout.contains(part), "no {part} in {no:#?}");
+    }
+    assert!(!no.stdout.contains("s3cret"), "{no:#?}");
+}
+
+#[test]
 fn trust_covers_what_is_imported() {
     let world = World::with("mcp_config = 'servers.json'\n");
     let import = r#"{"mcpServers": {"t": {"command": "python3", "args": ["FIXTURES/server.py"]}}}"#;
@@ -63,6 +82,24 @@ fn trust_covers_what_is_imported() {
     ended(yes).code(0).prints("t: python3").prints("t__echo");
     world.write("servers.json", &import.replace("python3", "touch"));
     ended(unguided(world.pinfold(&["tools"]))).code(2).says("is not trusted");
+}
+
+#[test]
+fn a_configuration_that_scripts_could_rewrite_is_trusted_by_content_only() {
+    let world = World::new("[profiles.default]\nservers = ['t']\nworkspace = { path = '.' }\n");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = |mut command: Command| {
+        command.env("PINFOLD_DATA_DIR", elsewhere.path());
+        command
+    };
+    let given = ["tools", "--config", "pinfold.toml"];
+    ended(world.pinfold(&given)).code(2).says("could change data_dir");
+    ended(outside(world.pinfold(&given)))
+        .code(2)
+        .says("is not trusted")
+        .says("move it out of the workspace");
+    ended(outside(world.at_terminal(&["[y/N]=y"], &given))).code(0).prints("t__echo");
+    ended(outside(world.pinfold(&given))).code(0).prints("t__echo");
 }
 
 #[test]

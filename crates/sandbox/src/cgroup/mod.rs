@@ -63,22 +63,20 @@ impl Cgroups {
             .into_iter()
             .filter(|wanted| !separate.as_ref().is_some_and(|groups| groups.has(*wanted)))
             .collect();
-        let unified = match v2::Hierarchy::open(&places, &missing) {
+        let (unified, reason) = match v2::Hierarchy::open(&places, &missing) {
             Ok((unified, found)) => {
                 layers.retain(|layer| !found.iter().any(|new: &Layer| new.name == layer.name));
                 layers.extend(found);
-                Some(unified)
+                (Some(unified), "v2, the group that can be divided does not have it".to_owned())
             }
-            Err(reason) => {
-                for controller in missing {
-                    let name = layer_name(controller);
-                    if !layers.iter().any(|layer| layer.name == name) {
-                        layers.push(absent(controller, reason.clone()));
-                    }
-                }
-                None
-            }
+            Err(reason) => (None, reason),
         };
+        for controller in missing {
+            let name = layer_name(controller);
+            if !layers.iter().any(|layer| layer.name == name) {
+                layers.push(absent(controller, reason.clone()));
+            }
+        }
         Self { separate, unified, layers }
     }
 
@@ -151,9 +149,9 @@ impl Group {
         }
     }
 
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&mut self) -> Verdict {
         let mut verdict = Verdict::default();
-        if let Some(set) = &self.separate {
+        if let Some(set) = &mut self.separate {
             set.judge(&mut verdict);
         }
         if let Some(unified) = &self.unified {

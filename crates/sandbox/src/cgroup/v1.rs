@@ -28,11 +28,17 @@ pub(crate) struct Hierarchies {
 #[derive(Debug)]
 pub(crate) struct Set {
     groups: Vec<(Controller, PathBuf)>,
+    /// The files into which a process writes itself.
+    files: Vec<(Controller, OwnedFd)>,
     /// Controllers that bound this run.
     bound: Vec<Controller>,
+    /// The limits that are set: memory, processes, CPU, for these controllers.
+    applied: Option<(u64, u32, Option<u32>, Vec<Controller>)>,
     /// Counts before this run.
     killed_before: u64,
     refused_before: u64,
+    /// Whether they are those after the last run.
+    judged: bool,
 }
 
 impl Hierarchies {
@@ -77,33 +83,41 @@ impl Hierarchies {
     /// A set from the pool or a new one, with its limits set.
     pub(super) fn take(&self, limits: &Limits, without: &[Controller]) -> io::Result<Set> {
         let pooled = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut set = match pooled {
-            Some(set) => set,
-            None => self.make()?,
-        };
-        set.bound = Controller::ALL
-            .into_iter()
-            .filter(|controller| !without.contains(controller))
-            .collect();
-        set.limit(limits)?;
-        set.killed_before = set.killed();
-        set.refused_before = set.refused();
+        if let Some(mut set) = pooled {
+            match set.assign(limits, without) {
+                Ok(()) => return Ok(set),
+                // What the last run left is more than the new limit and cannot be given up.
+                Err(_) => set.groups.iter().for_each(|(_, group)| names::remove_tree(group)),
+            }
+        }
+        let mut set = self.make()?;
+        set.assign(limits, without)?;
         Ok(set)
     }
 
     fn make(&self) -> io::Result<Set> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut groups = Vec::new();
+        let (mut groups, mut files) = (Vec::new(), Vec::new());
         for (controller, parent) in &self.parents {
             let group = parent.join(number.to_string());
             std::fs::create_dir(&group)?;
+            files.push((*controller, open(&group.join("cgroup.procs"), 0)?));
             groups.push((*controller, group));
         }
-        Ok(Set { groups, bound: Vec::new(), killed_before: 0, refused_before: 0 })
+        let bound = Vec::new();
+        Ok(Set {
+            groups,
+            files,
+            bound,
+            applied: None,
+            killed_before: 0,
+            refused_before: 0,
+            judged: true,
+        })
     }
 
     /// Takes a set back after its run. One that still holds a process is not used again.
-    pub(super) fn give_back(&self, set: Set) {
+    pub(super) fn give_back(&self, mut set: Set) {
         let is_empty = set.groups.iter().all(|(_, group)| {
             std::fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|text| text.is_empty())
         });
@@ -111,9 +125,15 @@ impl Hierarchies {
             set.groups.iter().for_each(|(_, group)| names::remove_tree(group));
             return;
         }
+        if !set.judged {
+            set.judge(&mut Verdict::default());
+        }
         if let Some(memory) = set.directory(Controller::Memory) {
-            // The page cache of the last run must not count against the next.
-            let _ = write(memory, "memory.force_empty", 0);
+            // What the last run left in the page cache must not count against the next.
+            let left = read_number(memory, "memory.usage_in_bytes");
+            if left.is_none_or(|left| left > WORTH_EMPTYING) {
+                let _ = write(memory, "memory.force_empty", 0);
+            }
             let _ = write(memory, "memory.max_usage_in_bytes", 0);
         }
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(set);
@@ -128,6 +148,7 @@ impl Drop for Hierarchies {
     }
 }
 
+const WORTH_EMPTYING: u64 = 4 << 20;
 const MEMORY_AND_SWAP: &str = "memory.memsw.limit_in_bytes";
 
 /// Whether the limit of a controller can be set at all.
@@ -147,6 +168,21 @@ impl Set {
 
     fn bounds(&self, controller: Controller) -> Option<&Path> {
         self.directory(controller).filter(|_| self.bound.contains(&controller))
+    }
+
+    /// Sets the limits of the next run.
+    fn assign(&mut self, limits: &Limits, without: &[Controller]) -> io::Result<()> {
+        self.judged = false;
+        self.bound = Controller::ALL
+            .into_iter()
+            .filter(|controller| !without.contains(controller))
+            .collect();
+        let wanted = (limits.memory, limits.processes, limits.cpu_percent, self.bound.clone());
+        if self.applied.as_ref() != Some(&wanted) {
+            self.limit(limits)?;
+            self.applied = Some(wanted);
+        }
+        Ok(())
     }
 
     fn limit(&self, limits: &Limits) -> io::Result<()> {
@@ -185,7 +221,13 @@ impl Set {
     }
 
     pub(super) fn files(&self) -> io::Result<Vec<OwnedFd>> {
-        self.groups.iter().map(|(_, group)| open(&group.join("cgroup.procs"), 0)).collect()
+        // Each entry costs, and where nothing is bounded there is no need to enter.
+        let unbounded = self.applied.as_ref().is_none_or(|(_, _, cpu, _)| cpu.is_none());
+        let enters = |controller| {
+            self.bound.contains(&controller) && !(unbounded && controller == Controller::Cpu)
+        };
+        let files = self.files.iter().filter(|(controller, _)| enters(*controller));
+        files.map(|(_, file)| file.try_clone()).collect()
     }
 
     fn killed(&self) -> u64 {
@@ -198,9 +240,12 @@ impl Set {
         processes.and_then(|processes| read_key(processes, "pids.events", "max ")).unwrap_or(0)
     }
 
-    pub(super) fn judge(&self, verdict: &mut Verdict) {
-        verdict.memory_met |= self.killed() > self.killed_before;
-        verdict.processes_met |= self.refused() > self.refused_before;
+    pub(super) fn judge(&mut self, verdict: &mut Verdict) {
+        let (killed, refused) = (self.killed(), self.refused());
+        verdict.memory_met |= killed > self.killed_before;
+        verdict.processes_met |= refused > self.refused_before;
+        self.judged = true;
+        (self.killed_before, self.refused_before) = (killed, refused);
         if let Some(memory) = self.directory(Controller::Memory) {
             verdict.peak_memory = read_number(memory, "memory.max_usage_in_bytes");
         }

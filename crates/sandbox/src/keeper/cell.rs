@@ -22,6 +22,8 @@ pub(crate) struct Ground<'a> {
     /// The cell's user namespace; none where bubblewrap made it already.
     pub(crate) user_namespace: Option<BorrowedFd<'a>>,
     pub(crate) landlock: u32,
+    /// A network namespace made ahead, to be entered.
+    pub(crate) network: Option<BorrowedFd<'a>>,
     pub(crate) fds: &'a [OwnedFd],
     pub(crate) report: &'a OwnedFd,
 }
@@ -41,6 +43,10 @@ pub(crate) fn make(
     slot: u32,
 ) -> Result<(), Failure> {
     join_groups(plan, ground)?;
+    if let Some(network) = ground.network {
+        sys::enter_namespace(network, libc::CLONE_NEWNET)
+            .map_err(|errno| Stage::Namespaces.failed(errno))?;
+    }
     let mut trees = Vec::new();
     for (position, bind) in plan.binds.iter().enumerate() {
         trees.push(take(position, bind, plan, ground, (context, slot))?);
@@ -116,27 +122,18 @@ fn enter_template(plan: &Plan, context: &Context) -> Result<(), Errno> {
     sys::leave_namespaces(libc::CLONE_NEWNS | cgroup)
 }
 
-/// One small file system for `/tmp` and `/dev/shm`, so that one bound holds for both.
+/// The private `/tmp`; `/dev/shm` is a link to it, so that one bound holds for both.
 fn mount_tmp(plan: &Plan) -> Result<(), Errno> {
     let size = CString::new(plan.tmp_size.to_string()).map_err(|_| Errno(libc::EINVAL))?;
     let inodes =
-        CString::new((plan.tmp_inodes + 8).to_string()).map_err(|_| Errno(libc::EINVAL))?;
+        CString::new((plan.tmp_inodes + 1).to_string()).map_err(|_| Errno(libc::EINVAL))?;
     let bounds =
-        [(c"mode", c"0755"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
+        [(c"mode", c"1777"), (c"size", size.as_c_str()), (c"nr_inodes", inodes.as_c_str())];
     let bounds = if plan.skips(Skip::TmpLimits) { &bounds[..1] } else { &bounds[..] };
     let attributes = if plan.skips(Skip::Nosuid) { 0 } else { sys::NO_SUID | sys::NO_DEVICES };
     let store = sys::new_file_system(c"tmpfs", bounds, attributes)?;
-    sys::make_directory(store.as_fd(), c"tmp", 0o1777)?;
-    sys::make_directory(store.as_fd(), c"shm", 0o1777)?;
-    // A subdirectory of a detached file system cannot be taken: it is attached for a moment.
     let over = sys::open(sys::AT_CWD, c"/tmp", libc::O_PATH, 0)?;
-    sys::attach(store.as_fd(), over.as_fd())?;
-    let shared = sys::clone_tree(store.as_fd(), c"shm")?;
-    let private = sys::clone_tree(store.as_fd(), c"tmp")?;
-    sys::detach(c"/tmp")?;
-    sys::attach(private.as_fd(), over.as_fd())?;
-    let over = sys::open(sys::AT_CWD, c"/dev/shm", libc::O_PATH, 0)?;
-    sys::attach(shared.as_fd(), over.as_fd())
+    sys::attach(store.as_fd(), over.as_fd())
 }
 
 fn mount_proc(plan: &Plan, context: &Context) -> Result<(), Errno> {
@@ -168,7 +165,7 @@ fn mount_proc(plan: &Plan, context: &Context) -> Result<(), Errno> {
 fn put(bind: &Bind, tree: &OwnedFd) -> Result<(), Errno> {
     let relative = sys::c_string(bind.target.strip_prefix(b"/").unwrap_or(&bind.target))?;
     let root = sys::open(sys::AT_CWD, c"/", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-    if bind.target.starts_with(b"/tmp/") {
+    if bind.in_tmp {
         let place = Place { path: bind.target.clone(), directory: bind.directory };
         make_place(root.as_fd(), &place)?;
     }

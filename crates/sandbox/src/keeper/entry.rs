@@ -85,6 +85,8 @@ fn become_keeper(way: Way) -> ! {
     let socket = unsafe { OwnedFd::from_raw_fd(SOCKET) };
     let _ = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
     sys::reset_signals();
+    // Its number in the server's namespace, which the child does not know.
+    let first_id = super::identity::first_id(std::process::id());
     if let Err((step, errno)) = separate(way) {
         refuse(socket.as_fd(), step, errno)
     }
@@ -97,7 +99,7 @@ fn become_keeper(way: Way) -> ! {
         }
         Ok(Forked::Child) => {
             let _ = sys::control(libc::PR_SET_PDEATHSIG, libc::SIGKILL as u64);
-            match Context::new(way) {
+            match Context::new(way, first_id) {
                 Err((step, errno)) => refuse(socket.as_fd(), step, errno),
                 Ok(context) => {
                     let maps_owners = super::identity::can_map_owners(&context);

@@ -52,9 +52,15 @@ impl Identities {
     }
 }
 
+/// Where a keeper's ids begin, by its number as the server sees it: two servers on one host, or two
+/// sandboxes in one, hand out different ones.
+pub(crate) fn first_id(keeper: u32) -> u32 {
+    FIRST_ID + ((keeper & 0xFFFF) << 12)
+}
+
 /// The id of a slot in the keeper's user namespace.
-pub(crate) fn outside_id(way: Way, slot: u32) -> u32 {
-    if way == Way::Root { FIRST_ID + slot } else { 0 }
+pub(crate) fn outside_id(context: &Context, slot: u32) -> u32 {
+    if context.way == Way::Root { context.first_id + slot } else { 0 }
 }
 
 /// Makes the namespaces that this plan needs, unless they are there.
@@ -64,7 +70,7 @@ pub(crate) fn prepare(
     slot: u32,
     context: &mut Context,
 ) -> Result<(), Failure> {
-    let outside = outside_id(context.way, slot);
+    let outside = outside_id(context, slot);
     let failed = |errno| Stage::UserNamespace.failed(errno);
     if context.identities.cell(slot).is_none() {
         let made = user_namespace(context, (INSIDE_ID, INSIDE_ID), outside).map_err(failed)?;
@@ -93,14 +99,15 @@ pub(crate) fn prepare(
 /// Whether owners can be mapped on the root file system: tried, on a copy that is thrown away.
 pub(crate) fn can_map_owners(context: &Context) -> bool {
     let mapped = || -> Result<(), Errno> {
-        let namespace = user_namespace(context, (0, 0), outside_id(context.way, 0))?;
+        let namespace = user_namespace(context, (0, 0), outside_id(context, 0))?;
         let tree = sys::clone_one(c"/")?;
         sys::map_owners(tree.as_fd(), namespace.as_fd())
     };
     context.way == Way::Root && mapped().is_ok()
 }
 
-/// A user namespace that maps one inside uid and gid to one outside id.
+/// A user namespace that maps one inside uid and gid to one outside id, made by a child that ends
+/// at once.
 fn user_namespace(context: &Context, inside: (u32, u32), outside: u32) -> Result<OwnedFd, Errno> {
     match sys::fork(libc::CLONE_NEWUSER as u64, None)? {
         Forked::Child => loop {

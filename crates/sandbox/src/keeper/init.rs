@@ -31,22 +31,31 @@ pub(crate) fn run(plan: &Plan, ground: &Ground<'_>) -> Failure {
         return failure;
     }
     let report = ground.report.as_fd();
-    let _ = wire::send(report, &Report::Started, &[]);
+    // Nobody listens: nobody would end the program in time.
+    if wire::send(report, &Report::Started, &[]).is_err() {
+        sys::end(1);
+    }
     let mut watcher = plan.watch.map(Watcher::new);
+    let (mut cpu_microseconds, mut largest) = (0, 0);
     loop {
         let flags = if watcher.is_some() { libc::WNOHANG } else { 0 };
-        match sys::reap(-1, flags) {
+        let reaped = sys::reap(-1, flags);
+        if let Ok(Some(reaped)) = &reaped {
+            cpu_microseconds += reaped.cpu_microseconds();
+            largest = largest.max(reaped.usage.ru_maxrss as u64 * 1024);
+        }
+        match reaped {
             Ok(Some(reaped)) if reaped.pid == program => {
                 if let Some(watcher) = &mut watcher
                     && reaped.status != 0
                 {
                     watcher.look_back();
                 }
-                let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak);
+                let peak = watcher.as_ref().map_or(0, |watcher| watcher.peak).max(largest);
                 if watcher.is_some_and(|watcher| watcher.was_full) {
                     let _ = wire::send(report, &Report::Overused(Overuse::Processes), &[]);
                 }
-                let exited = Report::Exited { status: reaped.status, peak };
+                let exited = Report::Exited { status: reaped.status, cpu_microseconds, peak };
                 let _ = wire::send(report, &exited, &[]);
                 sys::end(0)
             }

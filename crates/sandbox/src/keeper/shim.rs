@@ -28,6 +28,7 @@ fn start(plan: &Plan, fds: &[OwnedFd], report: &OwnedFd) -> Failure {
         outside_id: 0,
         user_namespace: None,
         landlock: sys::landlock_version().unwrap_or(0),
+        network: None,
         fds,
         report,
     };

@@ -83,9 +83,11 @@ fn fill(plan: &Plan, context: &Context) -> Result<(), Failure> {
     if !plan.skips(Skip::MountView) {
         scaffold.system(root.as_fd()).map_err(failed)?;
         scaffold.devices(root.as_fd()).map_err(failed)?;
-        for (position, place) in plan.places.iter().enumerate() {
-            make_place(root.as_fd(), place)
-                .map_err(|errno| Stage::MountTarget.failed_at(position, errno))?;
+        for place in &plan.places {
+            let position = plan.binds.iter().position(|bind| bind.target == place.path);
+            make_place(root.as_fd(), place).map_err(|errno| {
+                Stage::MountTarget.failed_at(position.unwrap_or_default(), errno)
+            })?;
         }
     }
     if context.way != Way::Root {
@@ -144,18 +146,16 @@ impl Scaffold {
             if found.is_symlink() {
                 let target = std::fs::read_link(&host).map_err(|_| Errno(libc::EIO))?;
                 let target = std::os::unix::ffi::OsStrExt::as_bytes(target.as_os_str());
-                sys::make_link(&*sys::c_string(target)?, root, &place)?;
+                sys::make_link(&sys::c_string(target)?, root, &place)?;
             } else {
                 sys::make_directory(root, &place, 0o755)?;
                 self.bind(root, name, sys::NO_DEVICES)?;
             }
         }
         for name in ["etc", "proc", "dev", "run", "var"] {
-            sys::make_directory(root, &*sys::c_string(name.as_bytes())?, 0o755)?;
+            sys::make_directory(root, &sys::c_string(name.as_bytes())?, 0o755)?;
         }
-        for name in ["tmp", "dev/shm"] {
-            sys::make_directory(root, &*sys::c_string(name.as_bytes())?, 0o1777)?;
-        }
+        sys::make_directory(root, c"tmp", 0o1777)?;
         sys::make_link(c"/tmp", root, c"var/tmp")?;
         for name in view::ETC_DIRECTORIES {
             if std::fs::metadata(format!("/{name}")).is_ok_and(|found| found.is_dir()) {
@@ -192,7 +192,7 @@ impl Scaffold {
         }
         for (name, target) in view::DEVICE_LINKS {
             let place = sys::c_string(format!("dev/{name}").as_bytes())?;
-            sys::make_link(&*sys::c_string(target.as_bytes())?, root, &place)?;
+            sys::make_link(&sys::c_string(target.as_bytes())?, root, &place)?;
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ fn write_new(root: BorrowedFd<'_>, name: &str, content: &[u8]) -> Result<(), Err
         make_place(root, &Place { path: format!("/{parent}").into_bytes(), directory: true })?;
     }
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let file = sys::open(root, &*sys::c_string(name.as_bytes())?, flags, 0)?;
+    let file = sys::open(root, &sys::c_string(name.as_bytes())?, flags, 0)?;
     rustix::fs::fchmod(&file, rustix::fs::Mode::from_raw_mode(0o644))
         .map_err(|error| Errno(error.raw_os_error()))?;
     let mut rest = content;

@@ -76,22 +76,20 @@ pub(crate) enum Report {
     /// The program was executed.
     Started,
     /// The program ended with this wait status.
-    Exited { status: i32, peak: u64 },
+    Exited { status: i32, cpu_microseconds: u64, peak: u64 },
     /// The cell's own watch saw a limit met; past it, it ends the run.
     Overused(Overuse),
     /// The self-test's probe.
     Probed(Vec<(String, bool)>),
     /// The last process of the cell is gone.
-    Over { status: i32, cpu_microseconds: u64, peak_kilobytes: u64 },
+    Over { cpu_microseconds: u64, peak_kilobytes: u64 },
 }
 
 impl Report {
     /// The end of a cell, from the end of its outermost process.
     pub(crate) fn over(reaped: &Reaped) -> Self {
-        let micro = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
         Self::Over {
-            status: reaped.status,
-            cpu_microseconds: micro(reaped.usage.ru_utime) + micro(reaped.usage.ru_stime),
+            cpu_microseconds: reaped.cpu_microseconds(),
             peak_kilobytes: reaped.usage.ru_maxrss as u64,
         }
     }

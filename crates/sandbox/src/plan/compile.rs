@@ -22,8 +22,8 @@ use crate::{Way, view};
 pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     pub(crate) fds: Vec<OwnedFd>,
-    pub(crate) stdout: (OwnedFd, Output),
-    pub(crate) stderr: (OwnedFd, Output),
+    pub(crate) stdout: (Option<OwnedFd>, Output),
+    pub(crate) stderr: (Option<OwnedFd>, Output),
     pub(crate) limits: Limits,
     /// The control groups that bound it, once there are some.
     pub(crate) group: Option<cgroup::Group>,
@@ -86,8 +86,8 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
     }
     let places = places(&binds);
 
-    let (stdout_reader, stdout) = pipe()?;
-    let (stderr_reader, stderr) = pipe()?;
+    let (stdout_reader, stdout) = stream(&spec.stdout)?;
+    let (stderr_reader, stderr) = stream(&spec.stderr)?;
     let (stdout, stderr) = (send(stdout), send(stderr));
     let mut given = Vec::new();
     let mut taken = HashSet::new();
@@ -147,11 +147,15 @@ impl Compiled {
             Error::KeeperLost(format!("no control group can be made for a run: {error}"))
         };
         let left_out = self.plan.left_out;
-        let without: Vec<_> =
-            [(Skip::CgroupMemory, Controller::Memory), (Skip::CgroupPids, Controller::Processes)]
-                .into_iter()
-                .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
-                .collect();
+        let layers = [
+            (Skip::CgroupMemory, Controller::Memory),
+            (Skip::CgroupPids, Controller::Processes),
+            (Skip::CgroupCpu, Controller::Cpu),
+        ];
+        let without: Vec<_> = layers
+            .into_iter()
+            .filter_map(|(layer, controller)| skips(left_out, layer).then_some(controller))
+            .collect();
         let group = cgroups.group(&self.limits, &without).map_err(lost)?;
         for file in group.files().map_err(lost)? {
             self.plan.cgroup_files.push(self.fds.len() as u16);
@@ -170,13 +174,14 @@ impl Compiled {
         self.group = Some(group);
         let memory = cgroups.has(Controller::Memory);
         let processes = cgroups.has(Controller::Processes);
-        if !(memory && processes) && !skips(left_out, Skip::Watch) {
+        let bounded = memory && processes;
+        if !bounded && !skips(left_out, Skip::Watch) {
             self.plan.watch = Some(Watch {
                 memory: if memory { u64::MAX } else { self.limits.memory },
                 processes: if processes { u32::MAX } else { self.limits.processes },
             });
         }
-        self.plan.rlimits.extend(rlimits_beside(&self.limits, memory, processes));
+        self.plan.rlimits.extend(rlimits_beside(&self.limits, way, memory, processes));
         self.plan.seccomp = crate::seccomp::program(!memory);
         Ok(())
     }
@@ -228,8 +233,8 @@ fn check_limits(limits: &Limits) -> Result<Limits, Error> {
         return Err(bad("limit cpu_percent is 0; give at least 1, or none"));
     }
     let mut limits = limits.clone();
-    // What the kernel allows an ordinary process; more would fail when the cell is made.
-    limits.open_files = limits.open_files.min(1 << 20);
+    // What this process may hand on; more would not be had.
+    limits.open_files = limits.open_files.min(crate::sys::descriptor_limit());
     Ok(limits)
 }
 
@@ -268,8 +273,10 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     }
     let source = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
         .map_err(|error| bad(format!("the source of mount {shown} cannot be named: {error}")))?;
+    let nested = before.iter().any(|earlier| is_below(&target, &earlier.target));
     let bind = Bind {
         fd: 0,
+        in_tmp: target.starts_with(b"/tmp/") && !nested,
         source: without_nul("mount source", source.into_os_string().into_vec())?,
         target,
         directory: identity.is_directory(),
@@ -278,14 +285,16 @@ fn compile_mount(mount: Mount, before: &[Bind]) -> Result<(Bind, OwnedFd), Error
     Ok((bind, fd))
 }
 
+fn is_below(path: &[u8], parent: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
+}
+
 /// The mount points that lie in the root itself, not in something mounted before.
 fn places(binds: &[Bind]) -> Vec<Place> {
-    let below = |path: &[u8], parent: &[u8]| {
-        Path::new(OsStr::from_bytes(path)).starts_with(OsStr::from_bytes(parent))
-    };
     let mut places = Vec::new();
     for (position, bind) in binds.iter().enumerate() {
-        let nested = binds[..position].iter().any(|earlier| below(&bind.target, &earlier.target));
+        let nested =
+            binds[..position].iter().any(|earlier| is_below(&bind.target, &earlier.target));
         if !nested && !view::is_provided(&bind.target) {
             places.push(Place { path: bind.target.clone(), directory: bind.directory });
         }
@@ -315,8 +324,15 @@ fn rlimits(limits: &Limits) -> Vec<(u32, u64, u64)> {
 
 /// Limits that depend on what control groups hold. Beside them the number of processes has room, so
 /// that it is the group that refuses, and says so.
-fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u64, u64)> {
-    let most = u64::from(limits.processes) + if processes { 16 } else { 0 };
+fn rlimits_beside(
+    limits: &Limits,
+    way: Way,
+    memory: bool,
+    processes: bool,
+) -> Vec<(u32, u64, u64)> {
+    // Behind bubblewrap the cell's first process has the program's own id and counts too.
+    let most = u64::from(limits.processes)
+        + if processes { 16 } else { u64::from(way == Way::Bubblewrap) };
     let mut beside = vec![(libc::RLIMIT_NPROC, most, most)];
     if !memory {
         // Of one process's own memory; address space is no measure of use.
@@ -325,13 +341,21 @@ fn rlimits_beside(limits: &Limits, memory: bool, processes: bool) -> Vec<(u32, u
     beside
 }
 
+/// What an output stream is written to, and what of it the server reads.
+fn stream(output: &Output) -> Result<(Option<OwnedFd>, OwnedFd), Error> {
+    let lost = |error: io::Error| Error::KeeperLost(format!("no output can be had: {error}"));
+    if matches!(output, Output::Null) {
+        let null = std::fs::OpenOptions::new().write(true).open("/dev/null").map_err(lost)?;
+        return Ok((None, null.into()));
+    }
+    let (reader, writer) = pipe().map_err(lost)?;
+    Ok((Some(reader), writer))
+}
+
 /// A pipe whose reading end does not block.
-fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
-    let lost = |error: io::Error| Error::KeeperLost(format!("no pipe can be made: {error}"));
-    let (reader, writer) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|e| lost(e.into()))?;
-    let flags = rustix::fs::fcntl_getfl(&reader).map_err(|e| lost(e.into()))?;
-    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)
-        .map_err(|e| lost(e.into()))?;
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let flags = rustix::fs::fcntl_getfl(&reader)?;
+    rustix::fs::fcntl_setfl(&reader, flags | rustix::fs::OFlags::NONBLOCK)?;
     Ok((reader, writer))
 }

@@ -57,6 +57,8 @@ pub(crate) struct Bind {
     /// Where it was when the plan was made.
     pub(crate) source: Vec<u8>,
     pub(crate) target: Vec<u8>,
+    /// Its place lies in the private `/tmp` and is to be made there.
+    pub(crate) in_tmp: bool,
     pub(crate) directory: bool,
     pub(crate) read_only: bool,
 }
@@ -98,6 +100,7 @@ pub(crate) enum Skip {
     OutputCap,
     TmpLimits,
     Watch,
+    CgroupCpu,
 }
 
 impl Plan {

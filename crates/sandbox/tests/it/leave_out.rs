@@ -51,7 +51,8 @@ async fn a_layer_left_out_is_gone() {
     let link = |name: &str| {
         std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap().display().to_string() + "\n"
     };
-    let rows: Vec<(LeftOut, &str, Box<dyn Fn(&str) -> bool>)> = vec![
+    type Row = (LeftOut, &'static str, Box<dyn Fn(&str) -> bool>);
+    let rows: Vec<Row> = vec![
         (Seccomp, "grep Seccomp: /proc/self/status", Box::new(|s| s.contains("\t0"))),
         (NoNewPrivs, "grep NoNewPrivs /proc/self/status", Box::new(|s| s.contains("\t0"))),
         (

@@ -102,3 +102,17 @@ async fn file_size() {
     let said = text(&run(&sandbox, spec).await.stdout.head);
     assert!(said.ends_with("1048576\n"), "{said}");
 }
+
+#[tokio::test]
+async fn a_share_of_cpu() {
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    if !sandbox.level().layers.iter().any(|layer| layer.name == "cgroup cpu" && layer.works) {
+        return;
+    }
+    let mut spec = python("while True: pass");
+    spec.limits.cpu_percent = Some(20);
+    spec.limits.wall = Duration::from_millis(1500);
+    let ended = run(&sandbox, spec).await;
+    assert_eq!(ended.ending, Ending::TimedOut);
+    assert!(ended.usage.cpu < Duration::from_millis(600), "{:?}", ended.usage);
+}

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-const MARK: &str = "PINFOLD_TEST_ORDINARY";
+pub(crate) const MARK: &str = "PINFOLD_TEST_ORDINARY";
 const USER: u32 = 12_345;
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sandbox::{Access, Ending, Mount, Source};
 
-use crate::ground::{program, python, run, sandbox, shell, text};
+use crate::ground::{is_root, program, python, run, sandbox, shell, skip, text};
 
 fn mount(source: &Path, target: &str, access: Access) -> Mount {
     Mount { source: Source::Path(source.to_owned()), target: target.into(), access }
@@ -149,12 +149,12 @@ async fn arguments_and_environment_may_be_large() {
 async fn temporary_files_are_private_and_bounded() {
     let sandbox = sandbox().await;
     let mut spec = shell(
-        "echo a > /tmp/a; echo b > /dev/shm/b; ls /tmp /dev/shm; head -c 9000000 /dev/zero > /dev/shm/big; ls -s /dev/shm/big; (echo x > /usr/x) 2>&1; (echo x > /x) 2>&1",
+        "echo a > /tmp/a; echo b > /dev/shm/b; ls /tmp /dev/shm/; head -c 9000000 /dev/zero > /dev/shm/big; ls -s /dev/shm/big; (echo x > /usr/x) 2>&1; (echo x > /x) 2>&1",
     );
     spec.limits.tmp_size = 4 << 20;
     let ended = run(&sandbox, spec).await;
     let said = text(&ended.stdout.head);
-    assert!(said.starts_with("/dev/shm:\nb\n\n/tmp:\na\n"), "{said}");
+    assert!(said.starts_with("/dev/shm/:\na\nb\n\n/tmp:\na\nb\n"), "{said}");
     assert!(text(&ended.stderr.head).contains("No space left"), "{}", text(&ended.stderr.head));
     assert_eq!(
         said.matches("ead-only file system").count() + said.matches("ermission denied").count(),
@@ -162,7 +162,45 @@ async fn temporary_files_are_private_and_bounded() {
         "{said}"
     );
     assert_eq!(
-        text(&run(&sandbox, shell("ls /tmp /dev/shm")).await.stdout.head),
-        "/dev/shm:\n\n/tmp:\n"
+        text(&run(&sandbox, shell("ls /tmp /dev/shm/")).await.stdout.head),
+        "/dev/shm/:\n\n/tmp:\n"
     );
+}
+
+/// Undoes a mount at the end of a test, however it ends.
+struct Mounted(std::path::PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("/bin/umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_that_cannot_map_owners_is_refused_for_writing_only() {
+    if !is_root() {
+        return; // An ordinary user's cells need no mapping.
+    }
+    let place = tempfile::tempdir().unwrap();
+    for name in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(place.path().join(name)).unwrap();
+    }
+    let at = place.path().display();
+    let options = format!("lowerdir={at}/lower,upperdir={at}/upper,workdir={at}/work");
+    let merged = place.path().join("merged");
+    let mut command = std::process::Command::new("/bin/mount");
+    command.args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged);
+    if !command.status().is_ok_and(|status| status.success()) {
+        return skip("overlay cannot be mounted");
+    }
+    let _mounted = Mounted(merged.clone());
+    std::fs::write(merged.join("file"), "read").unwrap();
+    let sandbox = sandbox().await;
+    let mut spec = shell("true");
+    spec.mounts = vec![mount(&merged, "/workspace", Access::ReadWrite)];
+    let error = sandbox.spawn(spec).await.unwrap_err().to_string();
+    assert!(error.contains("cannot map owners") && error.contains("move it"), "{error}");
+    let mut spec = shell("cat /workspace/file");
+    spec.mounts = vec![mount(&merged, "/workspace", Access::ReadOnly)];
+    assert_eq!(text(&run(&sandbox, spec).await.stdout.head), "read");
 }

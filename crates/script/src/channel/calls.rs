@@ -23,7 +23,8 @@ pub(super) struct Calls {
     host: Arc<dyn Host>,
     max_calls: u64,
     concurrency: usize,
-    cancel: CancellationToken,
+    /// Of the calls that run: id, number, and what cancels it.
+    cancels: Vec<(u64, u64, CancellationToken)>,
     waiting: VecDeque<Request>,
     waiting_bytes: usize,
     running: FuturesUnordered<BoxFuture<'static, Ended>>,
@@ -44,6 +45,7 @@ pub(crate) struct Counts {
 
 pub(super) struct Ended {
     id: u64,
+    number: u64,
     raw: bool,
     outcome: Result<Reply, ToolError>,
 }
@@ -54,7 +56,7 @@ impl Calls {
             host,
             max_calls,
             concurrency,
-            cancel: CancellationToken::new(),
+            cancels: Vec::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             running: FuturesUnordered::new(),
@@ -105,8 +107,9 @@ impl Calls {
                 number: self.numbers,
                 tool: request.tool,
                 args: request.args,
-                cancel: self.cancel.clone(),
+                cancel: CancellationToken::new(),
             };
+            self.cancels.push((request.id, call.number, call.cancel.clone()));
             self.running.push(run(self.host.clone(), request.id, request.raw, call).boxed());
         }
     }
@@ -133,6 +136,7 @@ impl Calls {
 
     /// Counts and answers a call that has ended.
     pub(super) fn answer(&mut self, ended: &Ended, out: &mut Vec<u8>) {
+        self.cancels.retain(|(_, number, _)| *number != ended.number);
         match &ended.outcome {
             Err(error) if error.kind.is_refusal() => self.counts.refused += 1,
             _ => self.counts.reached += 1,
@@ -143,16 +147,37 @@ impl Calls {
         write_reply(ended.id, ended.raw, &ended.outcome, out);
     }
 
+    /// Cancels what the script no longer waits for. It is answered all the same, since one of its
+    /// threads may sleep until then.
+    pub(super) fn give_up(&mut self, ids: &[u64], out: &mut Vec<u8>) {
+        self.cancels
+            .iter()
+            .filter(|(id, _, _)| ids.contains(id))
+            .for_each(|(_, _, cancel)| cancel.cancel());
+        let (given_up, waiting): (VecDeque<_>, _) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|call| ids.contains(&call.id));
+        self.waiting = waiting;
+        for request in given_up {
+            self.waiting_bytes -= request.args.get().len();
+            let error = ToolError::lasting(Kind::Cancelled, "the script has given the call up");
+            self.refuse(request.id, error, out);
+        }
+    }
+
     /// Nobody takes replies any more: what has not started never will.
     pub(super) fn forget_waiting(&mut self) {
         self.waiting.clear();
         self.waiting_bytes = 0;
     }
 
+    fn cancel_running(&self) {
+        self.cancels.iter().for_each(|(_, _, cancel)| cancel.cancel());
+    }
+
     /// The script is over: ends what still runs.
     pub(super) async fn finish(&mut self) {
         self.forget_waiting();
-        self.cancel.cancel();
+        self.cancel_running();
         let mut unread = Vec::new();
         let all = async {
             while let Some(ended) = self.ended().await {
@@ -172,14 +197,15 @@ impl Calls {
 
 impl Drop for Calls {
     fn drop(&mut self) {
-        self.cancel.cancel();
+        self.cancel_running();
     }
 }
 
 async fn run(host: Arc<dyn Host>, id: u64, raw: bool, call: Call) -> Ended {
+    let number = call.number;
     let outcome = AssertUnwindSafe(host.call(call)).catch_unwind().await.unwrap_or_else(|_| {
         let message = "the call failed inside pinfold; its log says more";
         Err(ToolError::lasting(Kind::Upstream, message))
     });
-    Ended { id, raw, outcome }
+    Ended { id, number, raw, outcome }
 }

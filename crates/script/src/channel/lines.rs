@@ -43,8 +43,10 @@ impl Lines {
 
     /// The next complete line.
     pub(super) fn next(&mut self) -> Option<Line<'_>> {
-        let found = self.bytes[self.looked..].iter().position(|&byte| byte == b'\n');
-        let Some(length) = found else {
+        let new = &self.bytes[self.looked..];
+        // `contains` looks at many bytes at a time; most pieces of a long line have no newline.
+        let found = new.contains(&b'\n').then(|| new.iter().position(|&byte| byte == b'\n'));
+        let Some(length) = found.flatten() else {
             self.looked = self.bytes.len();
             if self.dropping.is_some() || self.looked - self.start > self.longest {
                 let beginning = self.beginning(self.looked);

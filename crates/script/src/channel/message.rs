@@ -10,6 +10,11 @@ const DEEPEST: usize = 100;
 /// Tool names are at most 128 characters, and come with a server's name.
 const LONGEST_NAME: usize = 300;
 
+/// What a script says of its end, in bytes; the runner sends 4,000 characters at most.
+const LONGEST_TRACEBACK: usize = 20_000;
+/// Calls given up at once: more than a batch of `call_many`.
+const MOST_GIVEN_UP: usize = 64;
+
 /// A line from a script, understood.
 #[derive(Debug)]
 pub(super) enum Message {
@@ -22,6 +27,8 @@ pub(super) enum Message {
         /// What is wrong.
         error: ToolError,
     },
+    /// It no longer waits for the replies to these calls.
+    GiveUp(Vec<u64>),
     /// It says how far it is.
     Progress(ProgressReport),
     /// It says how it ends.
@@ -61,6 +68,14 @@ pub(crate) struct EndReport {
     pub(crate) memory: bool,
 }
 
+impl EndReport {
+    /// Within what the runner itself keeps to.
+    pub(super) fn shortened(mut self) -> Self {
+        self.traceback.truncate(self.traceback.floor_char_boundary(LONGEST_TRACEBACK));
+        self
+    }
+}
+
 #[derive(Deserialize)]
 struct Line<'a> {
     id: Option<u64>,
@@ -69,6 +84,7 @@ struct Line<'a> {
     tool: Option<String>,
     #[serde(borrow)]
     args: Option<&'a RawValue>,
+    give_up: Option<Vec<u64>>,
     progress: Option<ProgressReport>,
     end: Option<EndReport>,
 }
@@ -98,6 +114,7 @@ pub(super) fn read(line: &[u8]) -> Message {
         Line { id: Some(id), .. } => {
             wrong(id, Kind::InvalidArguments, "a request needs id, tool and args")
         }
+        Line { give_up: Some(ids), .. } if ids.len() <= MOST_GIVEN_UP => Message::GiveUp(ids),
         Line { progress: Some(progress), .. } => Message::Progress(progress),
         Line { end: Some(end), .. } => Message::End(end),
         _ => Message::Unreadable,
@@ -133,6 +150,10 @@ fn id_of(line: &[u8]) -> Option<u64> {
 /// Whether `json`, which is valid, is nested deeper than `bound`. Not recursive, since the script
 /// chooses the depth.
 fn is_deeper_than(bound: usize, json: &str) -> bool {
+    // Quick to see, and true of nearly everything.
+    if json.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count() <= bound {
+        return false;
+    }
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in json.bytes() {
         if in_text {

@@ -6,6 +6,7 @@
 //! script → host   {"id":1,"tool":"t","args":{…}}                        "raw":true asks for text and content too
 //! host → script   {"id":1,"text":"…","structured":…,"content":[…],"is_error":true}
 //!                 {"id":1,"error":{"kind":"…","message":"…","retryable":false}}
+//! script → host   {"give_up":[1]}                                       nobody waits for these replies
 //! script → host   {"progress":{"done":1,"total":2,"message":"…"}}
 //! script → host   {"end":{"traceback":"…","memory":false}}              before it exits, if it failed
 //! ```

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
@@ -19,13 +19,15 @@ use super::report::Report;
 use crate::Error;
 use crate::host::Host;
 
+/// What a pipe holds.
+const PIPE: usize = 256 << 10;
 /// A request line may be this long.
 const LONGEST_LINE: usize = 64 << 20;
 /// Replies that are not taken, in bytes, beyond which no calls are started or read.
 const UNTAKEN: usize = 1 << 20;
 /// What cannot be understood is passed over this often.
 const PATIENCE: u32 = 1000;
-/// What is still read when the script is over: more than a pipe holds by default.
+/// What is still read when the script is over: more than a pipe holds, unless the script enlarged it.
 const LEFTOVER: usize = 1 << 20;
 
 /// Both ends of both pipes.
@@ -49,6 +51,11 @@ impl Pipes {
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let (script_replies, replies) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+        for pipe in [&requests, &replies] {
+            // Large results are then handed over in fewer turns. A user who has many pipes is
+            // refused, and then it is slower.
+            let _ = fcntl_setpipe_size(pipe, PIPE);
+        }
         Ok(Self {
             requests: pipe::Receiver::from_owned_fd(requests).map_err(failed)?,
             replies: pipe::Sender::from_owned_fd(replies).map_err(failed)?,
@@ -109,6 +116,7 @@ pub(crate) async fn serve<T>(
                     Message::Wrong { id, error } => {
                         calls.refuse(id, error, &mut outgoing.bytes);
                     }
+                    Message::GiveUp(ids) => calls.give_up(&ids, &mut outgoing.bytes),
                     Message::Progress(said) => report.script_said(said),
                     _ => {}
                 });
@@ -185,7 +193,7 @@ impl Incoming {
                 Line::TooLong(beginning) => message::too_long(&beginning, LONGEST_LINE),
             };
             match message {
-                Message::End(end) => self.end = Some(end),
+                Message::End(end) => self.end = Some(end.shortened()),
                 Message::Unreadable => {
                     self.unreadable += 1;
                     if self.unreadable > PATIENCE {

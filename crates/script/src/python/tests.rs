@@ -65,3 +65,13 @@ async fn a_virtual_environment_keeps_its_own_executable_and_both_prefixes() {
         assert!(python.prefixes.contains(prefix), "{:?} lacks {prefix:?}", python.prefixes);
     }
 }
+
+#[tokio::test]
+async fn behind_a_shim_the_real_executable_is_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = Python::find("auto").await.unwrap();
+    let content = format!("#!/bin/sh\nexec {} \"$@\"", base.executable.display());
+    let shim = program(directory.path(), "python3", &content);
+    let python = Python::find(&shim).await.unwrap();
+    assert_eq!((python.executable, python.prefixes), (base.executable, base.prefixes));
+}

@@ -10,7 +10,7 @@
 //! ```
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use script::Ending;
 
@@ -90,10 +90,14 @@ fn without_carets(traceback: &str) -> String {
     traceback.lines().filter(|line| !is_carets(line)).collect::<Vec<_>>().join("\n")
 }
 
+pub(crate) fn directory() -> PathBuf {
+    std::env::var_os(crate::ordinary::MARK)
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases"), PathBuf::from)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_case_ends_as_it_says() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases");
-    let mut cases: Vec<_> = std::fs::read_dir(directory)
+    let mut cases: Vec<_> = std::fs::read_dir(directory())
         .expect("the cases are where they were built")
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "py"))

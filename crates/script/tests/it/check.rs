@@ -80,7 +80,7 @@ async fn what_is_made_to_break_a_parser_is_refused_in_time() {
         (format!("x = {}", "a.".repeat(100_000) + "b"), ""),
         (format!("x = {}1", "1+".repeat(200_000)), ""),
         (format!("x = {}", "[".repeat(90) + &"]".repeat(90)), ""),
-        ("if x:\n".repeat(1) + &" ".repeat(500_000) + "y", ""),
+        ("if x:\n".to_owned() + &" ".repeat(500_000) + "y", ""),
         (format!("x = {}", "9".repeat(100_000)), ""),
         ("x = 'a' * 10**9 * 10**9\n".repeat(10), ""),
         (format!("f'{}'", "{f".repeat(200)), ""),

@@ -176,7 +176,7 @@ print(open('/tmp/mine').read(), len([p for p in os.listdir('/proc') if p.isdigit
 #[tokio::test]
 async fn bounds_that_make_no_sense_are_refused() {
     let ground = Ground::new().await;
-    let null = || Box::new(|_: &[u8]| {}) as Box<dyn FnMut(&[u8]) + Send>;
+    let null = || Box::new(|_: &[u8]| {}) as script::Sink;
     let job = |concurrency, code: String| script::Job {
         code,
         workspace: open(ground.workspace.path()),
@@ -200,4 +200,34 @@ async fn bounds_that_make_no_sense_are_refused() {
         let error = ground.engine.run(job, host, CancellationToken::new()).await.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
+}
+
+#[tokio::test]
+async fn coroutines_that_await_calls_overlap_and_can_give_up() {
+    let ground = Ground::new().await;
+    let code = "
+import asyncio
+from agent_tools import call
+
+async def one(n):
+    return (await call('slow', {'n': n}))['n']
+
+async def main():
+    print(sum(await asyncio.gather(*[one(n) for n in range(300)])))
+    for _ in range(6):
+        try:
+            await asyncio.wait_for(call('never'), 0.1)
+        except asyncio.TimeoutError:
+            print('gave up', end=' ')
+
+asyncio.run(main())
+print(call('text'))
+";
+    let start = Instant::now();
+    let ran = ground.run(code).await;
+    assert_eq!(ran.finished.ending, Ending::Completed, "{}", ran.shown());
+    assert_eq!(ran.stdout, format!("44850\n{}hello\n", "gave up ".repeat(6)), "{}", ran.shown());
+    assert_eq!(ran.host.most_at_once.load(std::sync::atomic::Ordering::SeqCst), 4);
+    assert_eq!(ran.host.cancelled.load(std::sync::atomic::Ordering::SeqCst), 6);
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
 }

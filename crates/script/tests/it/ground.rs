@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandbox::{Access, Options, Sandbox};
-use script::{Call, Engine, Finished, Host, Job, Kind, Limits, Progress, Python, Reply, ToolError};
+use script::{
+    Call, Engine, Finished, Host, Job, Kind, Limits, Progress, Python, Reply, Sink, ToolError,
+};
 use serde_json::value::RawValue;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -98,7 +100,7 @@ impl Ran {
 struct Text(Arc<Mutex<Vec<u8>>>);
 
 impl Text {
-    fn sink(&self) -> Box<dyn FnMut(&[u8]) + Send> {
+    fn sink(&self) -> Sink {
         let bytes = self.0.clone();
         Box::new(move |piece| bytes.lock().unwrap().extend_from_slice(piece))
     }

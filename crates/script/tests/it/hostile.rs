@@ -176,11 +176,11 @@ call_many('slow', [{}] * 60)
 async fn large_batches_in_both_directions() {
     let code = "
 from agent_tools import call_many
-rows = call_many('echo', ({'n': n, 's': 'x' * 1_000_000} for n in range(120)))
-print([row['n'] for row in rows] == list(range(120)), len(rows[119]['s']))
+rows = call_many('echo', ({'n': n, 's': 'x' * 500_000} for n in range(80)))
+print([row['n'] for row in rows] == list(range(80)), len(rows[79]['s']))
 ";
     let ran = attack(code, |_| {}).await;
-    assert_eq!(ran.stdout, "True 1000000\n", "{}", ran.shown());
+    assert_eq!(ran.stdout, "True 500000\n", "{}", ran.shown());
 }
 
 #[tokio::test]
@@ -193,7 +193,10 @@ async fn the_runner_taken_apart() {
             "import builtins\nkept = vars(builtins)\nfor name in list(kept):\n    if name != 'print': del kept[name]\nprint('bare')",
             "bare\n",
         ),
-        ("import agent_tools, sys\nagent_tools._send = agent_tools._end = None\nprint('x')", "x\n"),
+        (
+            "import script_channel\nscript_channel.send = script_channel.end = None\nprint('x')",
+            "x\n",
+        ),
         ("import os\nfor n in range(1000):\n    try: os.close(n)\n    except OSError: pass", ""),
     ];
     for (code, printed) in table {
@@ -213,6 +216,8 @@ while True:
     except OSError: pass
 ";
     let ran = attack(code, |job| job.limits.timeout = Duration::from_secs(3)).await;
-    let ended = matches!(ran.finished.ending, Ending::TimedOut | Ending::ProcessLimit);
+    // Where the tree is watched for want of control groups, its processes can meet the memory limit.
+    let limits = [Ending::TimedOut, Ending::ProcessLimit, Ending::MemoryLimit];
+    let ended = limits.contains(&ran.finished.ending);
     assert!(ended, "{}", ran.shown());
 }

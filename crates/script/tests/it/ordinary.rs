@@ -4,7 +4,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-const MARK: &str = "PINFOLD_TEST_ORDINARY";
+/// Set for the tests that run as an ordinary user; says where the cases are.
+pub(crate) const MARK: &str = "PINFOLD_TEST_ORDINARY";
 const USER: u32 = 12_345;
 
 #[test]
@@ -23,8 +24,14 @@ fn everything_holds_as_an_ordinary_user() {
     let copy = place.path().join("it");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).unwrap();
+    let cases = place.path().join("cases");
+    std::fs::create_dir(&cases).unwrap();
+    for case in std::fs::read_dir(crate::cases::directory()).unwrap() {
+        let case = case.unwrap();
+        std::fs::copy(case.path(), cases.join(case.file_name())).unwrap();
+    }
     let output = std::process::Command::new(&copy)
-        .env(MARK, "1")
+        .env(MARK, &cases)
         .env("RUST_BACKTRACE", "0")
         .current_dir("/")
         .uid(USER)

@@ -1,6 +1,7 @@
 //! A script that runs, as the gateway sees it, and the way its calls come in.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -27,6 +28,7 @@ pub(crate) struct Script {
     listed: HashSet<String>,
     covered: HashMap<String, String>,
     counts: Mutex<BTreeMap<String, Count>>,
+    refused: AtomicU64,
     progress: Mutex<script::Progress>,
 }
 
@@ -50,6 +52,12 @@ fn is_zero(count: &u64) -> bool {
 /// Under which calls of names that are no tools are counted: a script can make up any number.
 const UNKNOWN: &str = "(unknown)";
 
+/// Refusals that get a line of their own. They use up no budget, so a script can cause any number.
+const REFUSALS_WRITTEN: u64 = 5000;
+
+/// Unknown names for which is looked what was meant.
+const NAMES_LOOKED_UP: u64 = 50;
+
 impl Script {
     pub(crate) fn new(
         id: String,
@@ -64,6 +72,7 @@ impl Script {
             listed,
             covered,
             counts: Mutex::default(),
+            refused: AtomicU64::new(0),
             progress: Mutex::default(),
         }
     }
@@ -97,16 +106,18 @@ impl Script {
             Outcome::NeedsApproval(_) => (false, "denied: not approved".into()),
         };
         let summary = if unknown { format!("outcome unknown: {summary}").into() } else { summary };
-        self.calls.append(&Line {
-            number: call.number,
-            at: call.at,
-            tool: &call.tool,
-            arguments: &call.arguments,
-            took: call.began.elapsed(),
-            ok: (!unknown).then_some(ok),
-            summary: &summary,
-        });
         let refused = matches!(ended.outcome, Outcome::Refused(_) | Outcome::NeedsApproval(_));
+        if !refused || self.refused.fetch_add(1, Ordering::Relaxed) < REFUSALS_WRITTEN {
+            self.calls.append(&Line {
+                number: call.number,
+                at: call.at,
+                tool: &call.tool,
+                arguments: &call.arguments,
+                took: call.began.elapsed(),
+                ok: (!unknown).then_some(ok),
+                summary: &summary,
+            });
+        }
         let nameless = matches!(
             &ended.outcome,
             Outcome::Refused(Failure { kind: Kind::UnknownTool | Kind::Upstream, .. })
@@ -123,6 +134,21 @@ impl Script {
             count.calls += 1;
             count.failed += u64::from(!ok || unknown);
         }
+    }
+
+    /// Whether it is still worth looking what an unknown name meant.
+    pub(crate) fn may_look_up(&self) -> bool {
+        lock(&self.counts).get(UNKNOWN).is_none_or(|count| count.refused < NAMES_LOOKED_UP)
+    }
+
+    /// Writes the rest of the lines; says what is not in the file.
+    pub(crate) fn finish(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.calls.finish().err().into_iter().collect();
+        let unwritten = self.refused.load(Ordering::Relaxed).saturating_sub(REFUSALS_WRITTEN);
+        if unwritten > 0 {
+            notes.push(format!("{unwritten} more refused calls are not in calls.jsonl"));
+        }
+        notes
     }
 
     /// The calls so far, by tool.

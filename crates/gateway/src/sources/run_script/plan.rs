@@ -4,6 +4,7 @@
 //! code names without listing them are only shown: the script may never get there.
 
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use script::Checked;
@@ -16,6 +17,7 @@ use crate::call::{self, Call};
 use crate::catalog::Known;
 use crate::gateway::{Gateway, visible};
 use crate::policy::{ApprovalRule, Decision, Effect, Facts, PermissionMode};
+use crate::records::folder;
 use crate::request::Failure;
 use crate::session::Session;
 use crate::{json, names};
@@ -84,6 +86,13 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
             return Err(wrong(format!("the script does not parse, line {line}: {message}")));
         }
     };
+    // Nobody is to be asked about a script that could then not be written down.
+    let workspace = call.session.directory().map_err(|error| error.to_string());
+    workspace.and_then(|workspace| folder::ground(workspace.as_fd()).map(drop)).map_err(
+        |reason| {
+            call.failure(script::Kind::Upstream, format!("the script was not started: {reason}"))
+        },
+    )?;
     let found = list(gateway, &call.session, &tools)
         .map_err(|(kind, reason)| call.failure(kind, reason))?;
     let mut planned = Vec::with_capacity(found.len());

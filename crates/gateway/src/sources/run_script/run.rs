@@ -61,7 +61,7 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     script.writes.wait().await;
 
     let took = teller.began.elapsed();
-    let mut notes: Vec<String> = script.calls.finish().err().into_iter().collect();
+    let mut notes = script.finish();
     let (shown, errors) = {
         let output = output.lock().unwrap_or_else(PoisonError::into_inner);
         notes.extend(output.incomplete());
@@ -82,9 +82,14 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     );
     let kept =
         gateway.store.script_ended(&row.id, store::ScriptState::Finished, &audit, now_ms()).await;
-    if let Err(error) = kept {
-        tracing::error!(script = row.id, %error, "the audit row of a script could not be written");
-        notes.push(format!("the audit row could not be written: {error}"));
+    let lost = match kept {
+        Ok(true) => None,
+        Ok(false) => Some("another process took this one for gone".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(reason) = lost {
+        tracing::error!(script = row.id, reason, "the audit row of a script was not written");
+        notes.push(format!("the audit row was not written: {reason}"));
     }
     teller.tell(state(&result), result.as_ref().ok());
     let account = Account {

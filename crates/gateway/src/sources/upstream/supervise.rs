@@ -23,6 +23,9 @@ const GOOD: Duration = Duration::from_secs(60);
 /// Changes that come so close together are one.
 const COALESCE: Duration = Duration::from_millis(100);
 
+/// The tools are listed again no more often than this, however often they are said to change.
+const LISTS_APART: Duration = Duration::from_secs(1);
+
 /// Calls have the tools listed again no more often than this.
 const DOUBTS_APART: Duration = Duration::from_secs(10);
 
@@ -145,13 +148,15 @@ async fn serve(shared: &Shared, up: Up) -> String {
     });
     let mut pause = FIRST_PAUSE;
     let mut list_at = is_stale.then(Instant::now);
+    let mut listed = Instant::now();
     let mut doubt_from = Instant::now();
     loop {
         tokio::select! {
             reason = client.closed() => return reason,
             Some(event) = events.recv() => match event {
                 Event::ToolsChanged => {
-                    list_at = list_at.or_else(|| Some(Instant::now() + COALESCE));
+                    let soon = (Instant::now() + COALESCE).max(listed + LISTS_APART);
+                    list_at = list_at.or(Some(soon));
                 }
                 Event::Log(line) => log(shared, &line),
             },
@@ -163,7 +168,9 @@ async fn serve(shared: &Shared, up: Up) -> String {
                 }
             }
             () = tokio::time::sleep_until(list_at.unwrap_or_else(Instant::now)), if list_at.is_some() => {
-                list_at = match client.list_tools().await {
+                let outcome = client.list_tools().await;
+                listed = Instant::now();
+                list_at = match outcome {
                     Ok(tools) => {
                         shared.publish(Some(tools), State::Ready);
                         pause = FIRST_PAUSE;

@@ -26,7 +26,9 @@ fn program(command: &str, args: &[&str]) -> Endpoint {
 /// One of the misbehaving servers of the crate `mcp`.
 fn hostile(args: &[&str]) -> Endpoint {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp/tests/fixtures/hostile.py");
-    program("/usr/bin/python3", &[&["-u", path.to_str().unwrap()], args].concat())
+    let system = "/usr/bin/python3";
+    let python = if Path::new(system).exists() { system } else { "python3" };
+    program(python, &[&["-u", path.to_str().unwrap()], args].concat())
 }
 
 fn call(arguments: Value) -> SourceCall {

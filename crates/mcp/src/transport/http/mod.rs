@@ -214,7 +214,10 @@ impl Shared {
     /// Sends and waits for the head of the response.
     async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
         request.send().await.map_err(|error| {
-            if error.is_connect() || error.is_builder() {
+            if error.is_builder() {
+                return Error::Refused(format!("the request could not be made: {}", words(error)));
+            }
+            if error.is_connect() {
                 let reason =
                     format!("cannot reach {}: {}", origin(self.url.as_str()), words(error));
                 self.inbox.end(&reason, false);

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
+use tokio::io::BufReader;
+use tokio::process::{ChildStderr, ChildStdout};
 use tokio_util::sync::CancellationToken;
 
+use self::input::Input;
 use self::lines::{Line, Lines};
 use self::process::{Pipes, Process};
 use super::LONGEST_MESSAGE;
 use crate::client::Inbox;
 use crate::error::Error;
 
+mod input;
 pub(crate) mod lines;
 pub(crate) mod process;
-
-/// So many messages may wait for a server that does not read.
-const QUEUED: usize = 64;
 
 /// Longest line of stderr, in bytes; the rest of it is dropped.
 const LONGEST_WORDS: usize = 4_096;
@@ -29,10 +27,10 @@ const AFTERGLOW: Duration = Duration::from_secs(1);
 /// Between the end of a server's output and the end of the server, where one brings the other.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// The way to a server's standard input.
+/// A server that is a program.
 #[derive(Debug)]
 pub(crate) struct Stdio {
-    lines: mpsc::Sender<String>,
+    input: Input,
 }
 
 impl Stdio {
@@ -44,44 +42,43 @@ impl Stdio {
         inbox: &Arc<Inbox>,
         closing: &CancellationToken,
         finished: &CancellationToken,
-    ) -> Self {
-        let (lines, queue) = mpsc::channel(QUEUED);
+    ) -> Result<Self, Error> {
+        let Pipes { input, output, errors } = pipes;
+        let input = Input::new(input)
+            .map_err(|error| Error::Connect(format!("its standard input is no pipe: {error}")))?;
         let supervised =
-            supervise(process, pipes, queue, lines.downgrade(), Arc::clone(inbox), closing.clone());
+            supervise(process, input.clone(), (output, errors), Arc::clone(inbox), closing.clone());
         let finished = finished.clone();
         tokio::spawn(async move {
             supervised.await;
             finished.cancel();
         });
-        Self { lines }
+        Ok(Self { input })
     }
 
-    /// Queues a message, waiting for room.
+    /// Sends a message, waiting for room.
     pub(crate) async fn send(&self, line: String) -> Result<(), Error> {
-        self.lines
-            .send(line)
-            .await
-            .map_err(|_| Error::Connect("the server no longer reads its input".to_owned()))
+        let sent = self.input.send(line).await;
+        sent.map_err(|_| Error::Connect("the server no longer reads its input".to_owned()))
     }
 
-    /// Queues a message if there is room: a server that does not read would not see it anyway.
+    /// Sends a message if there is room: a server that does not read would not see it anyway.
     pub(crate) fn mention(&self, line: String) {
-        let _ = self.lines.try_send(line);
+        self.input.try_send(line);
     }
 }
 
 async fn supervise(
     mut process: Process,
-    pipes: Pipes,
-    queue: mpsc::Receiver<String>,
-    replies: mpsc::WeakSender<String>,
+    input: Input,
+    (output, errors): (ChildStdout, ChildStderr),
     inbox: Arc<Inbox>,
     closing: CancellationToken,
 ) {
     let stop = closing.child_token();
-    let writer = tokio::spawn(write(pipes.input, queue, stop.clone()));
-    let mut reader = tokio::spawn(read(pipes.output, replies, Arc::clone(&inbox)));
-    let listener = tokio::spawn(listen(pipes.errors, Arc::clone(&inbox)));
+    let writer = tokio::spawn(input.clone().write_until(stop.clone()));
+    let mut reader = tokio::spawn(read(output, input, Arc::clone(&inbox)));
+    let listener = tokio::spawn(listen(errors, Arc::clone(&inbox)));
     let mut has_read_all = false;
     let closed_by_us = tokio::select! {
         () = process.exited() => false,
@@ -120,28 +117,7 @@ async fn supervise(
     inbox.end(&reason, true);
 }
 
-async fn write(mut input: ChildStdin, mut queue: mpsc::Receiver<String>, stop: CancellationToken) {
-    let mut lines = Vec::new();
-    let mut bytes = Vec::new();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            count = queue.recv_many(&mut lines, QUEUED) => if count == 0 { return },
-        }
-        bytes.clear();
-        bytes.shrink_to(1024 * 1024);
-        for line in lines.drain(..) {
-            bytes.extend_from_slice(line.as_bytes());
-            bytes.push(b'\n');
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            written = input.write_all(&bytes) => if written.is_err() { return },
-        }
-    }
-}
-
-async fn read(output: ChildStdout, replies: mpsc::WeakSender<String>, inbox: Arc<Inbox>) {
+async fn read(output: ChildStdout, input: Input, inbox: Arc<Inbox>) {
     let mut lines = Lines::new(BufReader::with_capacity(65_536, output), LONGEST_MESSAGE);
     while let Ok(Some(line)) = lines.next().await {
         match line {
@@ -149,9 +125,7 @@ async fn read(output: ChildStdout, replies: mpsc::WeakSender<String>, inbox: Arc
                 // A server that writes another encoding still gets its answer through.
                 let line = String::from_utf8_lossy(line);
                 for reply in inbox.receive(&line, None) {
-                    if let Some(replies) = replies.upgrade() {
-                        let _ = replies.try_send(reply);
-                    }
+                    input.try_send(reply);
                 }
             }
             Line::Cut { head, tail } => {

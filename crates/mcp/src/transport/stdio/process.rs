@@ -109,6 +109,9 @@ fn cannot_start(command: &str, error: &io::Error) -> Error {
         {
             "its interpreter (the `#!` line) was not found: install it".to_owned()
         }
+        io::ErrorKind::NotFound if command.contains(char::is_whitespace) => {
+            "there is no such program: put its arguments in `args`, one string each".to_owned()
+        }
         io::ErrorKind::NotFound if command.contains('/') => {
             "there is no such file: correct `command` of this server".to_owned()
         }

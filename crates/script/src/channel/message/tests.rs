@@ -105,3 +105,10 @@ fn replies_are_one_line_each_and_hold_what_was_asked_for() {
         "{\"id\":3,\"error\":{\"kind\":\"not_listed\",\"message\":\"no\",\"retryable\":false}}\n"
     );
 }
+
+#[test]
+fn a_forged_traceback_is_no_longer_than_a_real_one() {
+    let line = format!(r#"{{"end":{{"traceback":"{}"}}}}"#, "é".repeat(1 << 20));
+    let Message::End(end) = read(line.as_bytes()) else { panic!("not an end") };
+    assert_eq!(end.shortened().traceback.chars().count(), 10_000);
+}

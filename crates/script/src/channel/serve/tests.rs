@@ -319,3 +319,25 @@ fn replies_end_when_the_script_is_over() {
     });
     assert_eq!(replies.read(&mut [0; 10]).unwrap(), 0);
 }
+
+#[test]
+fn what_is_given_up_is_cancelled_or_never_started_and_makes_room() {
+    let (kinds, served, host) = played(5, 2, |script| {
+        script.call(1, "never", json!({}));
+        script.call(0, "echo", json!({}));
+        script.receive();
+        // The first one runs by now, since they start in their order.
+        script.call(5, "never", json!({}));
+        script.call(2, "echo", json!({}));
+        script.call(3, "echo", json!({}));
+        script.send(r#"{"give_up":[1,2,77]}"#);
+        let mut replies = [script.receive(), script.receive(), script.receive()];
+        replies.sort_by_key(|reply| reply["id"].as_u64());
+        replies.map(|reply| reply["error"]["kind"].as_str().unwrap_or("fine").to_owned())
+    });
+    assert_eq!(kinds, ["cancelled", "cancelled", "fine"]);
+    let Counts { reached, failed, refused } = served.counts;
+    assert_eq!(reached + refused, 5);
+    assert_eq!(failed, 3);
+    assert_eq!(host.cancelled.load(Ordering::SeqCst), 2);
+}

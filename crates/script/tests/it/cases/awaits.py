@@ -48,6 +48,9 @@ async def results():
 
 
 print([row async for row in results()])
+print([row async for row in call_many("number", [{}, {}])])
+async for row in await call_many("echo", [{"i": 1}]):
+    print(row)
 # ends: completed
 # prints: echo dict
 # prints: text str
@@ -79,3 +82,5 @@ print([row async for row in results()])
 # prints: 7
 # prints: hello
 # prints: [{'i': 0}, {'i': 1}]
+# prints: [7, 7]
+# prints: {'i': 1}

@@ -18,7 +18,7 @@ print(pathlib.Path("written.txt").read_text(), neighbour.NAME, json.dumps(1))
 print(pathlib.Path(__file__).parent)
 for name in ("written.txt", "neighbour.py", "json.py"):
     os.remove(name)
-print("script_syntax" in sys.modules, [p for p in sys.path if "runtime" in p])
+print([p for p in sys.path if "runtime" in p])
 print("\udcff", file=sys.stdout)
 print(globals().keys() & {"os", "_TOOLS", "_run"})
 
@@ -37,7 +37,7 @@ print(inspect.getsource(Point).splitlines()[0])
 # prints: []
 # prints: ü neighbour 1
 # prints: /workspace
-# prints: False []
+# prints: []
 # prints: \udcff
 # prints: {'os'}
 # prints: True

@@ -3,8 +3,10 @@
 //! Assembled here rather than by a library, because one program must answer in three ways (kill,
 //! ENOSYS, EPERM) and must catch the x32 numbers, which a comparison with each number misses.
 
+use std::collections::BTreeMap;
+
 use libc::{
-    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
+    AF_UNIX, BPF_ABS, BPF_ALU, BPF_AND, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
     BPF_RET, BPF_W,
 };
 
@@ -118,6 +120,29 @@ const ABSENT: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_memfd_secret,
     libc::SYS_openat2,
+    // Its slots are counted over the whole host, and one call can take them all.
+    libc::SYS_io_setup,
+];
+
+/// Commands of `fcntl` by which a reader of a file holds up or observes everybody else who uses it:
+/// a lease (also on a read-only mount, if the file's owner is the program's) and `F_NOTIFY`.
+const HOLDS_UP_OTHERS: &[u32] = &[1024, 1026, 1040];
+
+/// Calls that change how a process is scheduled, and which argument names it.
+const SCHEDULING: &[(libc::c_long, u32)] = &[
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setaffinity, 0),
+];
+
+/// Memory that only a control group can count: files without a name, and two of the kernel's own
+/// stores that have no useful bounds (a set of 32,000 semaphores takes 2 MB).
+const UNCOUNTED: &[libc::c_long] = &[
+    libc::SYS_memfd_create,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_landlock_create_ruleset,
 ];
 
 /// Calls that set a file's mode, and which argument it is. `openat2`, whose mode no filter can see,
@@ -175,15 +200,12 @@ fn when(program: &mut Vec<Instruction>, comparison: u32, operand: u32, then: u32
     program.push(answer(then));
 }
 
-/// For one system call: runs `body`, which ends with an answer.
-fn for_call(program: &mut Vec<Instruction>, number: libc::c_long, body: Vec<Instruction>) {
-    program.push(unless(BPF_JEQ, number as u32, body.len() as u8));
-    program.extend(body);
-}
-
 /// The whole program.
 ///
 /// `watched`: no control group counts memory, so what the watch cannot see is denied too.
+///
+/// A tree over the numbers, not a list: the kernel runs a new program once for every number to
+/// learn which are always allowed, and with a list that is most of the cost of a cold start.
 pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     let mut program = vec![load(ARCHITECTURE_OFFSET)];
     program.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, ARCHITECTURE));
@@ -191,26 +213,31 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     program.push(load(NUMBER));
     // x32 on x86-64; no number is that large elsewhere.
     when(&mut program, BPF_JGE, 0x4000_0000, NO_CALL);
-    for number in ABSENT {
-        when(&mut program, BPF_JEQ, *number as u32, NO_CALL);
-    }
-    if watched {
-        when(&mut program, BPF_JEQ, libc::SYS_memfd_create as u32, NO_CALL);
-    }
+    program.extend(tree(&ranges(&rules(watched))));
+    program
+}
+
+/// What is done for each number that is not simply allowed.
+fn rules(watched: bool) -> BTreeMap<u32, Vec<Instruction>> {
+    let mut rules = BTreeMap::new();
     for number in DENIED.iter().chain(DENIED_HERE) {
-        when(&mut program, BPF_JEQ, *number as u32, NOT_PERMITTED);
+        rules.insert(*number as u32, vec![answer(NOT_PERMITTED)]);
+    }
+    let unseen = if watched { UNCOUNTED } else { &[] };
+    for number in ABSENT.iter().chain(unseen) {
+        rules.insert(*number as u32, vec![answer(NO_CALL)]);
     }
 
     let mut clone = vec![load(argument(0))];
     when(&mut clone, BPF_JSET, NAMESPACE_FLAGS, NOT_PERMITTED);
     clone.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_clone, clone);
+    rules.insert(libc::SYS_clone as u32, clone);
 
     for call in [libc::SYS_socket, libc::SYS_socketpair] {
         let mut socket = vec![load(argument(0))];
         when(&mut socket, BPF_JEQ, AF_UNIX as u32, ALLOW);
         socket.push(answer(NO_FAMILY));
-        for_call(&mut program, call, socket);
+        rules.insert(call as u32, socket);
     }
 
     let mut control = vec![load(argument(1))];
@@ -220,12 +247,46 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
     control.push(((BPF_ALU | BPF_AND | BPF_K) as u16, 0, 0, 0xFF00));
     when(&mut control, BPF_JEQ, KVM, NOT_PERMITTED);
     control.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_ioctl, control);
+    rules.insert(libc::SYS_ioctl as u32, control);
 
     let mut process_control = vec![load(argument(0))];
     when(&mut process_control, BPF_JEQ, libc::PR_SET_SECCOMP as u32, NOT_PERMITTED);
     process_control.push(answer(ALLOW));
-    for_call(&mut program, libc::SYS_prctl, process_control);
+    rules.insert(libc::SYS_prctl as u32, process_control);
+
+    let mut file_control = vec![load(argument(1))];
+    for command in HOLDS_UP_OTHERS {
+        when(&mut file_control, BPF_JEQ, *command, NOT_PERMITTED);
+    }
+    file_control.push(answer(ALLOW));
+    rules.insert(libc::SYS_fcntl as u32, file_control);
+
+    // Limits of another process can be read, not set: an ordinary user's first process of the cell
+    // has the program's own id.
+    let mut limits = vec![load(argument(0))];
+    when(&mut limits, BPF_JEQ, 0, ALLOW);
+    for half in [0, 4] {
+        limits.push(load(argument(2) + half));
+        limits.push(((BPF_JMP | BPF_JEQ | BPF_K) as u16, 1, 0, 0));
+        limits.push(answer(NOT_PERMITTED));
+    }
+    limits.push(answer(ALLOW));
+    rules.insert(libc::SYS_prlimit64 as u32, limits);
+
+    // The cell's first process kills what takes too much, so nothing may slow it down. Behind
+    // bubblewrap it has the program's own id.
+    for (call, position) in SCHEDULING {
+        let mut target = vec![load(argument(*position))];
+        when(&mut target, BPF_JEQ, 1, NOT_PERMITTED);
+        target.push(answer(ALLOW));
+        rules.insert(*call as u32, target);
+    }
+    let mut priority = vec![load(argument(0))];
+    when(&mut priority, BPF_JGE, 1, NOT_PERMITTED);
+    priority.push(load(argument(1)));
+    when(&mut priority, BPF_JEQ, 1, NOT_PERMITTED);
+    priority.push(answer(ALLOW));
+    rules.insert(libc::SYS_setpriority as u32, priority);
 
     // Nothing that the program makes carries its owner's rights to whoever executes it: in a
     // workspace that owner is a user of the host.
@@ -233,9 +294,8 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
         let mut mode = vec![load(argument(*position))];
         when(&mut mode, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
         mode.push(answer(ALLOW));
-        for_call(&mut program, *call, mode);
+        rules.insert(*call as u32, mode);
     }
-
     for (call, flags) in OPEN {
         let mut open = vec![load(argument(*flags))];
         // Without one of these flags the mode means nothing and may be anything.
@@ -244,9 +304,43 @@ pub(crate) fn program(watched: bool) -> Vec<Instruction> {
         open.push(load(argument(*flags + 1)));
         when(&mut open, BPF_JSET, libc::S_ISUID | libc::S_ISGID, NOT_PERMITTED);
         open.push(answer(ALLOW));
-        for_call(&mut program, *call, open);
+        rules.insert(*call as u32, open);
     }
-
-    program.push(answer(ALLOW));
-    program
+    rules
 }
+
+/// Every number from zero up, as ranges that are treated alike: where each begins, what is done.
+fn ranges(rules: &BTreeMap<u32, Vec<Instruction>>) -> Vec<(u32, Vec<Instruction>)> {
+    let mut ranges: Vec<(u32, Vec<Instruction>)> = vec![(0, vec![answer(ALLOW)])];
+    let mut push = |start: u32, body: Vec<Instruction>| match ranges.last_mut() {
+        Some((_, last)) if *last == body => {}
+        Some((begin, last)) if *begin == start => *last = body,
+        _ => ranges.push((start, body)),
+    };
+    for (number, body) in rules {
+        push(*number, body.clone());
+        if !rules.contains_key(&(number + 1)) {
+            push(number + 1, vec![answer(ALLOW)]);
+        }
+    }
+    ranges
+}
+
+/// Finds the range of the loaded number by halving.
+fn tree(ranges: &[(u32, Vec<Instruction>)]) -> Vec<Instruction> {
+    let [(_, body)] = ranges else {
+        let (low, high) = ranges.split_at(ranges.len() / 2);
+        let Some((boundary, _)) = high.first() else { return vec![answer(NOT_PERMITTED)] };
+        let (boundary, low, high) = (*boundary, tree(low), tree(high));
+        // A conditional jump reaches 255 instructions only, this one as far as is needed.
+        let over_low = ((BPF_JMP | BPF_JA) as u16, 0, 0, low.len() as u32);
+        let mut both = vec![unless(BPF_JGE, boundary, 1), over_low];
+        both.extend(low);
+        both.extend(high);
+        return both;
+    };
+    body.clone()
+}
+
+#[cfg(test)]
+mod tests;
