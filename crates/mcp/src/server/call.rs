@@ -168,6 +168,7 @@ async fn ask<S: Service>(peer: &Peer<S>, begun: &Begun, question: &Question) -> 
         tokio::select! {
             () = begun.running.cancel.cancelled() => {}
             () = tokio::time::sleep(question.lasts) => {}
+            () = peer.service.answered_elsewhere(&question.state) => {}
         }
     };
     let asked = peer.connection.ask(&begun.outlet, "elicitation/create", &params, given_up);

@@ -57,6 +57,10 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
     /// Carries out a call, or says what a person has to be asked first. It has to end soon after
     /// `call.cancel` was cancelled.
     async fn call(&self, caller: &Caller, call: Call) -> Result<Answer, Refusal>;
+
+    /// Resolves when the question with this state was answered in another way than by the client,
+    /// so that the client need not be waited for; then the call is made again.
+    async fn answered_elsewhere(&self, state: &str);
 }
 
 /// What a server says about itself.

@@ -27,6 +27,9 @@ const CALL_PATIENCE: Duration = Duration::from_secs(20);
 /// So long may a list be taken for true, when every server is up: changes are told.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// How often it is looked whether a question was answered elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// So many sessions are remembered; others are opened again when they are named.
 const MOST_SESSIONS: usize = 1_000;
 
@@ -242,6 +245,18 @@ impl Service for Offer {
             return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
         }
         Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
+    }
+
+    async fn answered_elsewhere(&self, state: &str) {
+        let Ok(gateway) = self.gateway().await else { return };
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            match gateway.approvals().await {
+                Ok(open) if open.iter().all(|approval| approval.id != state) => return,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "the open questions cannot be read"),
+            }
+        }
     }
 }
 

@@ -280,6 +280,21 @@ fn an_older_client_is_asked_by_a_request() {
         assert!(text(&answer["result"]).starts_with(said), "{answer:#}");
     }
     assert_eq!(world.calls().len(), 1);
+
+    // Answered in a terminal while the form is shown: the form is taken back.
+    client.send(&json!({"jsonrpc": "2.0", "id": "d", "method": "tools/call",
+        "params": {"name": "t__note", "arguments": {"text": "y"}}}));
+    let asked = client.wait("a question", |message| message["method"] == "elicitation/create");
+    let list = ended(world.pinfold(&["approvals", "list", "--json"]));
+    let open: Value = serde_json::from_str(&list.stdout).unwrap();
+    let open = open.as_array().unwrap().iter();
+    let mine = open.filter(|approval| approval["arguments"]["text"] == "y");
+    let ids: Vec<&str> = mine.filter_map(|approval| approval["id"].as_str()).collect();
+    ended(world.pinfold(&["approvals", "approve", ids[0]])).code(0);
+    let back = client.wait("a farewell", |message| message["method"] == "notifications/cancelled");
+    assert_eq!(back["params"]["requestId"], asked["id"]);
+    let answer = client.wait("an answer", |message| message["id"] == "d");
+    assert_eq!(text(&answer["result"]), "noted");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, Outlet};
@@ -32,6 +32,9 @@ pub use check::Gate;
 /// Longest body that is taken, in bytes.
 const LONGEST_BODY: usize = 4 * 1024 * 1024;
 
+/// Most requests and streams at once.
+const MOST_OPEN: usize = 4_000;
+
 /// So many messages may wait for a client that does not read.
 const QUEUED: usize = 64;
 
@@ -47,7 +50,8 @@ pub struct Endpoint<S> {
     service: Arc<S>,
     seal: Seal,
     gate: Gate,
-    sessions: Arc<Sessions<S>>,
+    sessions: Sessions<S>,
+    open: Arc<Semaphore>,
     closing: CancellationToken,
 }
 
@@ -64,7 +68,8 @@ impl<S: Service> Endpoint<S> {
     /// Everything that runs ends with `closing`.
     #[must_use]
     pub fn new(service: Arc<S>, seal: Seal, gate: Gate, closing: CancellationToken) -> Self {
-        Self { service, seal, gate, sessions: Arc::new(Sessions::new()), closing }
+        let open = Arc::new(Semaphore::new(MOST_OPEN));
+        Self { service, seal, gate, sessions: Sessions::new(), open, closing }
     }
 
     /// Answers one request. If the future, or the body it gave, is dropped, what runs for it is
@@ -72,9 +77,13 @@ impl<S: Service> Endpoint<S> {
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let handled = async {
             self.gate.check(request.headers())?;
+            let permit = Arc::clone(&self.open).try_acquire_owned().map_err(|_| {
+                let refusal = Refusal::internal("too many requests are open; try later");
+                NotTaken(StatusCode::SERVICE_UNAVAILABLE, refusal)
+            })?;
             match *request.method() {
-                Method::POST => self.post(request).await,
-                Method::GET => self.get(request.headers()),
+                Method::POST => self.post(request, permit).await,
+                Method::GET => self.get(request.headers(), permit),
                 Method::DELETE => self.delete(request.headers()),
                 _ => Err(NotTaken::new(
                     StatusCode::METHOD_NOT_ALLOWED,
@@ -88,7 +97,11 @@ impl<S: Service> Endpoint<S> {
         }
     }
 
-    async fn post(&self, request: Request<Body>) -> Result<Response<Body>, NotTaken> {
+    async fn post(
+        &self,
+        request: Request<Body>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Response<Body>, NotTaken> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         let kind = value(headers, &header::CONTENT_TYPE).unwrap_or_default();
@@ -108,7 +121,7 @@ impl<S: Service> Endpoint<S> {
             serde_json::from_str(body).map_err(|_| parse("the body is not JSON"))?;
         let sent = Sent::read(message);
         if sent.is_modern(headers) {
-            return self.alone(headers, &sent, message).await;
+            return self.alone(headers, &sent, message, permit).await;
         }
         if sent.method.as_deref() == Some("initialize") {
             return self.initialize(message).await;
@@ -120,7 +133,9 @@ impl<S: Service> Endpoint<S> {
         Ok(match reply {
             None => reply::accepted(),
             Some(Reply::Now(text)) => reply::json(StatusCode::OK, text, None),
-            Some(Reply::Later(text)) => reply::later(text, outgoing, session.in_use()).await,
+            Some(Reply::Later(text)) => {
+                reply::later(text, outgoing, (session.in_use(), permit)).await
+            }
         })
     }
 
@@ -130,6 +145,7 @@ impl<S: Service> Endpoint<S> {
         headers: &HeaderMap,
         sent: &Sent,
         message: &RawValue,
+        permit: OwnedSemaphorePermit,
     ) -> Result<Response<Body>, NotTaken> {
         check::mirrored(headers, sent)?;
         let closing = self.closing.child_token();
@@ -145,7 +161,9 @@ impl<S: Service> Endpoint<S> {
         Ok(match reply {
             None => reply::accepted(),
             Some(Reply::Now(text)) => reply::json(status(&text), text, None),
-            Some(Reply::Later(text)) => reply::later(text, outgoing, closing.drop_guard()).await,
+            Some(Reply::Later(text)) => {
+                reply::later(text, outgoing, (closing.drop_guard(), permit)).await
+            }
         })
     }
 
@@ -182,7 +200,11 @@ impl<S: Service> Endpoint<S> {
     }
 
     /// What the server says on its own to an older client.
-    fn get(&self, headers: &HeaderMap) -> Result<Response<Body>, NotTaken> {
+    fn get(
+        &self,
+        headers: &HeaderMap,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Response<Body>, NotTaken> {
         if !headers.contains_key(SESSION) {
             let why = "only an older client's session has a stream of its own";
             return Err(NotTaken::new(StatusCode::METHOD_NOT_ALLOWED, why));
@@ -202,7 +224,7 @@ impl<S: Service> Endpoint<S> {
             }
             None
         };
-        Ok(reply::stream(Box::pin(told), outgoing, (listening, session.in_use())))
+        Ok(reply::stream(Box::pin(told), outgoing, (listening, session.in_use(), permit)))
     }
 
     /// Ends an older client's session.
