@@ -105,7 +105,7 @@ impl<S: Service> Endpoint<S> {
         let (parts, body) = request.into_parts();
         let headers = &parts.headers;
         let kind = value(headers, &header::CONTENT_TYPE).unwrap_or_default();
-        if !kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json") {
+        if kind.split(';').next().is_none_or(|kind| kind.trim() != "application/json") {
             return Err(NotTaken::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "send application/json as content-type",
@@ -182,13 +182,10 @@ impl<S: Service> Endpoint<S> {
             session: Some(name.clone()),
         });
         let (outlet, _outgoing) = outlet();
-        let text = match peer.receive(message.get(), &outlet) {
-            Some(Reply::Now(text)) => text,
-            // It has no id, or is no request.
-            _ => {
-                let why = "initialize is a request: give it an id";
-                return Err(NotTaken::new(StatusCode::BAD_REQUEST, why));
-            }
+        // Otherwise it has no id, or is no request.
+        let Some(Reply::Now(text)) = peer.receive(message.get(), &outlet) else {
+            let why = "initialize is a request: give it an id";
+            return Err(NotTaken::new(StatusCode::BAD_REQUEST, why));
         };
         if peer.connection.agreed().is_none() {
             return Ok(reply::json(StatusCode::BAD_REQUEST, text, None));
