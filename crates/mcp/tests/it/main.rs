@@ -9,6 +9,7 @@ mod hostile;
 mod hostile_http;
 mod parser;
 mod peer;
+mod serve_any;
 mod serve_http;
 mod serve_peer;
 mod serve_wire;
