@@ -135,7 +135,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.
-fn private_directory(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
     builder.create(path).with_context(|| format!("cannot make data_dir {}", path.display()))

@@ -39,14 +39,14 @@ struct Sealed {
 }
 
 impl Seal {
-    /// With a new key, which ends with the process.
-    pub fn generate() -> std::io::Result<Self> {
+    /// A new key. Where it is kept, states outlive the process.
+    pub fn new_key() -> std::io::Result<[u8; 32]> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
-        Ok(Self(key))
+        Ok(key)
     }
 
-    /// With a key that was kept.
+    /// With this key.
     #[must_use]
     pub fn with_key(key: [u8; 32]) -> Self {
         Self(key)
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn only_the_same_call_opens_it() {
-        let seal = Seal::generate().unwrap();
+        let seal = Seal::with_key(Seal::new_key().unwrap());
         let mine = bound("me", "t", r#"{"a":1,"b":[2]}"#);
         let sealed = seal.close("state", &mine, HOUR).unwrap();
         assert_eq!(seal.open(&sealed, &mine).unwrap(), "state");
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn nothing_else_opens() {
-        let seal = Seal::generate().unwrap();
+        let seal = Seal::with_key(Seal::new_key().unwrap());
         let mine = bound("me", "t", "{}");
         let sealed = seal.close("state", &mine, HOUR).unwrap();
-        assert!(Seal::generate().unwrap().open(&sealed, &mine).is_err());
+        assert!(Seal::with_key(Seal::new_key().unwrap()).open(&sealed, &mine).is_err());
         let late = seal.close("state", &mine, Duration::ZERO).unwrap();
         assert!(seal.open(&late, &mine).is_err());
         let (text, tag) = sealed.split_once('.').unwrap();

@@ -5,14 +5,13 @@
 
 use std::path::Path;
 
-use anyhow::Context;
-use mcp::server::{Seal, serve_stdio};
+use mcp::server::serve_stdio;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::run::watch_signals;
 use crate::failure::Failure;
-use crate::serving::Offer;
+use crate::serving::{self, Offer};
 use crate::{config, wiring};
 
 #[derive(clap::Args)]
@@ -32,7 +31,8 @@ impl Mcp {
         let config = config::load(given).map_err(Failure::usage)?;
         let stop = CancellationToken::new();
         watch_signals(stop.clone()).map_err(Failure::failed)?;
-        let seal = Seal::generate().context("no random numbers").map_err(Failure::failed)?;
+        wiring::private_directory(&config.file.data_dir).map_err(Failure::usage)?;
+        let seal = serving::seal(&config.file.data_dir).map_err(Failure::usage)?;
         let key = self.session.clone().unwrap_or_else(|| {
             format!("stdio {} {}", std::process::id(), jiff::Timestamp::now().as_nanosecond())
         });

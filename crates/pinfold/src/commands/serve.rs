@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use mcp::server::{Gate, Seal};
+use mcp::server::Gate;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::watch_signals;
 use crate::failure::Failure;
 use crate::routes::{Access, Doors, Shared, router};
-use crate::{config, terminal, wiring};
+use crate::{config, serving, terminal, wiring};
 
 #[derive(clap::Args)]
 pub(crate) struct Serve {
@@ -36,7 +36,8 @@ impl Serve {
         let gate = if access.is_open() { Gate::Loopback } else { Gate::Anywhere };
         let stop = CancellationToken::new();
         watch_signals(stop.clone()).map_err(Failure::failed)?;
-        let seal = Seal::generate().context("no random numbers").map_err(Failure::failed)?;
+        wiring::private_directory(&config.file.data_dir).map_err(Failure::usage)?;
+        let seal = serving::seal(&config.file.data_dir).map_err(Failure::usage)?;
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("cannot listen on {address}; choose another with --listen"))

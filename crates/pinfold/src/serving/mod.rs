@@ -9,4 +9,7 @@ mod ask;
 
 mod outcome;
 
+mod key;
+
+pub(crate) use key::seal;
 pub(crate) use offer::Offer;

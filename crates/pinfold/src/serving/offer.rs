@@ -223,6 +223,11 @@ impl Service for Offer {
         let session = self.session_of(&gateway, caller, &call).await?;
         let mut may_ask = caller.asks;
         if let Some(given) = call.given.take() {
+            // After a restart: an answer about a tool that is not there yet would be void.
+            tokio::select! {
+                _ = self.settled(&gateway, CALL_PATIENCE) => {}
+                () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
+            }
             may_ask = ask::take(&gateway, given, caller).await;
         }
         let mut ended = Self::attempt(&gateway, &session, &call).await;

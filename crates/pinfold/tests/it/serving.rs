@@ -256,6 +256,13 @@ fn an_approval_waits_for_a_session_that_is_continued() {
     assert_eq!(client.call_mutely("t__note", &arguments)["isError"], true);
     let mut client = Client::start(&world, &["--session", "nightly"]);
     assert_eq!(text(&client.call_mutely("t__note", &arguments)), "noted");
+
+    // A form that was shown before a restart can be answered after it.
+    let asked = client.call("t__note", &arguments);
+    client.close();
+    let mut client = Client::start(&world, &["--session", "nightly"]);
+    let once = retry("t__note", &arguments, &asked, &accept("allow once"));
+    assert_eq!(text(&client.ask("tools/call", once)), "noted");
 }
 
 #[test]
