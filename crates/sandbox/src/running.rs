@@ -320,7 +320,8 @@ fn explain(failure: Failure, names: &Names) -> Error {
             names.cwd
         )),
         Stage::MountSource if errno.0 == libc::ESTALE => Error::BadSpec(format!(
-            "mount source {} was replaced while it was being mounted; try again",
+            "mount source {} is not what was opened: it was replaced meanwhile (try again), or its file \
+             system was mounted after pinfold started (start pinfold again)",
             bind.0
         )),
         Stage::MountSource => {

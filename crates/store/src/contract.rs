@@ -328,6 +328,28 @@ async fn two_processes_make_one_fresh_file() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn opening_and_closing_a_fresh_file_at_once_is_never_locked() {
+    for round in 0..25 {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/new.db", folder.path().display());
+        let opening: Vec<_> = (0..4)
+            .map(|_| {
+                let url = url.clone();
+                tokio::spawn(async move {
+                    let store = Store::open(&url).await?;
+                    store.owners().await?;
+                    store.close().await;
+                    Ok::<(), crate::Error>(())
+                })
+            })
+            .collect();
+        for open in opening {
+            open.await.unwrap().unwrap_or_else(|error| panic!("round {round}: {error}"));
+        }
+    }
+}
+
 #[tokio::test]
 async fn rows_are_there_after_opening_again() {
     let folder = tempfile::tempdir().unwrap();

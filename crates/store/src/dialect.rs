@@ -106,13 +106,9 @@ impl Store {
                 path.display()
             ))
         };
-        // A pool tries again until its time is up; a wrong file is to be said at once.
-        let mut probe = sqlx::AnyConnection::connect(&url).await.map_err(failed)?;
-        sqlx::raw_sql("PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL")
-            .execute(&mut probe)
-            .await
-            .map_err(failed)?;
-        probe.close().await.map_err(failed)?;
+        // A pool tries again until its time is up; a wrong file is to be said at once. The probe
+        // stays until the pools are there, because the last to leave takes the journal along.
+        let probe = first_connection(&url).await.map_err(failed)?;
         let pool = |size: u32, synchronous: &'static str| {
             AnyPoolOptions::new()
                 .max_connections(size)
@@ -123,12 +119,9 @@ impl Store {
                 .test_before_acquire(false)
                 .after_connect(move |connection, _| {
                     Box::pin(async move {
-                        for pragma in [
-                            "PRAGMA busy_timeout = 10000",
-                            "PRAGMA journal_mode = WAL",
-                            synchronous,
-                            "PRAGMA foreign_keys = ON",
-                        ] {
+                        for pragma in
+                            ["PRAGMA busy_timeout = 10000", synchronous, "PRAGMA foreign_keys = ON"]
+                        {
                             sqlx::raw_sql(pragma).execute(&mut *connection).await?;
                         }
                         Ok(())
@@ -136,13 +129,15 @@ impl Store {
                 })
         };
         let normal = "PRAGMA synchronous = NORMAL";
-        Ok(Self {
+        let store = Self {
             dialect: Dialect::Sqlite,
             writes: pool(1, normal).connect(&url).await.map_err(failed)?,
             durable: pool(1, "PRAGMA synchronous = FULL").connect(&url).await.map_err(failed)?,
             reads: pool(2, normal).connect_lazy(&url).map_err(failed)?,
             turn: Arc::default(),
-        })
+        };
+        probe.close().await.map_err(failed)?;
+        Ok(store)
     }
 
     async fn open_postgres(url: &str) -> Result<Self, Error> {
@@ -227,6 +222,33 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Connects and turns on the write-ahead journal, which the file then keeps. SQLite does not wait
+/// for its turn when the mode changes, so processes that open a new file at once try again here.
+async fn first_connection(url: &str) -> Result<sqlx::AnyConnection, sqlx::Error> {
+    let begun = std::time::Instant::now();
+    loop {
+        let tried = async {
+            let mut connection = sqlx::AnyConnection::connect(url).await?;
+            sqlx::raw_sql("PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL")
+                .execute(&mut connection)
+                .await?;
+            Ok(connection)
+        };
+        match tried.await {
+            Err(error) if is_busy(&error) && begun.elapsed() < Duration::from_secs(10) => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Whether SQLite says "busy", in one of its forms (the low byte of an extended code).
+fn is_busy(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
 
 /// Creates the file, and the folders above it, for this user only: it holds scripts and audit rows.

@@ -140,16 +140,19 @@ fn read(arguments: &RawValue) -> Result<Input, String> {
     Ok(input)
 }
 
+/// Listed tools and what is known of them.
+type Found = Vec<(Arc<Known>, Facts)>;
+
 /// The listed tools, or everything that is wrong with the list, with the kind of its first fault:
 /// what policy refuses is not the same as a name that was mistyped.
 fn list(
     gateway: &Gateway,
     session: &Session,
     tools: &[String],
-) -> Result<Vec<(Arc<Known>, Facts)>, (script::Kind, String)> {
+) -> Result<Found, (script::Kind, String)> {
     let mode = session.profile.permission_mode;
     let table = gateway.catalog.table();
-    let mut found: Vec<(Arc<Known>, Facts)> = Vec::new();
+    let mut found = Found::new();
     let mut wrong = Vec::new();
     let mut kind = None;
     for name in tools {

@@ -42,6 +42,7 @@ fn reading() -> Vec<Row> {
             format!("path = {path}\nwith open(path) as file:\n    escaped(file.read(4096))"),
         )
         .says_secret()
+        .second_behind(MountView)
         .refused(&["ENOENT"])
     };
     let mut rows = vec![
@@ -60,6 +61,7 @@ with open("/tmp/link") as file:
     escaped(file.read())
 "#,
         )
+        .second_behind(MountView)
         .says_secret()
         .refused(&["ENOENT"]),
         row(
@@ -74,6 +76,7 @@ with open(os.open(os.environ["SECRET_FILE"].lstrip("/"), os.O_RDONLY, dir_fd=fd)
     escaped(file.read())
 "#,
         )
+        .second_behind(MountView)
         .says_secret()
         .refused(&["ENOENT"]),
     ];
@@ -148,6 +151,7 @@ fn writing() -> Vec<Row> {
             READ_ONLY,
             "open('/planted', 'w').close()\nescaped('made a file in the root')",
         )
+        .second_behind(ReadOnly)
         .refused(&["EROFS"]),
         row(
             "S31",
@@ -210,6 +214,19 @@ nothing("no other place can be written")
             .refused(&["EROFS", "EACCES", "ENOENT"]),
         );
     }
+    rows.push(
+        row(
+            "S31",
+            "be the last to go when memory is short",
+            &[ProcMasks, ReadOnly, Landlock],
+            r#"
+with open("/proc/self/oom_score_adj", "w") as file:
+    file.write("0")
+escaped("the server goes first:", open("/proc/self/oom_score_adj").read())
+"#,
+        )
+        .refused(&["EROFS", "EACCES"]),
+    );
     rows.push(
         row(
             "S31",
@@ -286,7 +303,10 @@ fn read_only_mount() -> Vec<Row> {
             "import mmap\nfd = os.open('/proc/self/root/readonly/kept', os.O_RDWR)\nmmap.mmap(fd, 4)[0] = 65",
         ),
     ] {
-        rows.push(kept(&format!("{action}\nescaped('changed it')"), name));
+        let row = kept(&format!("{action}\nescaped('changed it')"), name);
+        // Landlock has no right for modes, times and attributes.
+        let about = ["chmod", "times", "attribute"].iter().any(|word| name.contains(word));
+        rows.push(if about { row } else { row.second_behind(ReadOnly) });
     }
     rows.push(
         kept(
@@ -338,6 +358,22 @@ escaped("wrote through a hard link")
             );
         })
         .refused(&["EXDEV"]),
+    );
+    rows.push(
+        kept(
+            r#"
+import mmap
+area = mmap.mmap(os.open("/readonly/kept", os.O_RDONLY), 4, mmap.MAP_SHARED, mmap.PROT_READ)
+address = [line for line in open("/proc/self/maps") if "/readonly/kept" in line][0].split("-")[0]
+with open("/proc/self/mem", "r+b", 0) as memory:
+    memory.seek(int(address, 16))
+    memory.write(b"evil")
+escaped("changed it")
+"#,
+            "a shared mapping written through /proc/self/mem",
+        )
+        .unproven("the kernel itself holds it; only looked at")
+        .refused(&["EIO", "EROFS", "EACCES"]),
     );
     rows.push(
         row(

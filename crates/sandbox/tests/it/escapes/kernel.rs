@@ -280,7 +280,12 @@ pub(super) fn rows() -> Vec<Row> {
 
 fn row_of(probe: &Probe) -> Row {
     let attack = format!("probe({}, [{}], {:?})", probe.number, probe.arguments, probe.answers);
-    row(probe.id, probe.name, probe.stopped_by, attack).who(probe.who).refused(&[probe.held])
+    let row = row(probe.id, probe.name, probe.stopped_by, attack);
+    let row = row.who(probe.who).refused(&[probe.held]);
+    // Where a capability is asked for, there is none even if the filter is not there. These look at
+    // their arguments first, or are not in every kernel.
+    let late = ["open_by_handle_at reached", "iopl", "ioperm"].contains(&probe.name);
+    if late || probe.stopped_by == FILTER { row } else { row.second_behind(Seccomp) }
 }
 
 fn families() -> Vec<Row> {
@@ -407,6 +412,28 @@ escaped("mounted")
                 libc::SYS_mount
             ),
         )
+        .refused(&["EPERM"]),
+    );
+    rows.push(
+        row(
+            "S42",
+            "mount a control group hierarchy",
+            HOST_PRIVILEGE,
+            format!(
+                r#"
+os.mkdir("/tmp/point")
+try:
+    call({0}, b"x", b"/tmp/point", b"cgroup", 0, b"memory")
+except OSError as error:
+    if error.errno == errno.EPERM:
+        raise
+    call({0}, b"x", b"/tmp/point", b"cgroup2", 0, 0)
+escaped("sees", os.listdir("/tmp/point"))
+"#,
+                libc::SYS_mount
+            ),
+        )
+        .who(Who::Root)
         .refused(&["EPERM"]),
     );
     rows.push(

@@ -3,10 +3,21 @@
 //! A row runs twice. In the first run the layers it names are left out, and the attack must
 //! succeed, otherwise the row proves nothing and fails. In the second everything is there, and the
 //! attack must be held with exactly the answer that the row gives, in time, and with nothing left
-//! afterwards. The whole table runs as root and again as an ordinary user, each in a process of its
-//! own: a copy of this test binary. The numbers (S1…) are those of the project's list of abuses.
+//! afterwards. Many rows have a third run: with only the first of their layers left out, a second
+//! one must hold. Rows marked as unproven are checks and are not counted as rows.
 //!
-//! What needs HTTP (JSON arguments, downloads, packages) is not here but in the binary's tests.
+//! The whole table runs as root and again as an ordinary user, each in a process of its own: a copy
+//! of this test binary. In the weaker ways (bubblewrap, no control groups) the same attacks must be
+//! held, but for the few rows that say why not. `PINFOLD_ESCAPES_ONLY=text` takes the rows whose
+//! title has that text.
+//!
+//! Every attack is aimed at what its `Stage` made for it and is bounded by itself, so that without
+//! its layers it does the machine no harm: what would change the host is only opened, asked for with
+//! arguments that the kernel refuses in another way, or given the value it has.
+//!
+//! The numbers (S1…) are those of the project's list of abuses. Not here: S17 and S33–S38, which are
+//! about requests and downloads; what S10 says of JavaScript; S51's proxies and S52, packages. S14,
+//! S15, S23, S27, S39, S41 and S49 do not exist.
 
 mod files;
 mod kernel;
@@ -58,7 +69,11 @@ fn attacks_are_held_for_root() {
 
 #[test]
 fn attacks_are_held_for_root_without_control_groups() {
-    if is_a_second_time() || !rustix::process::geteuid().is_root() {
+    if is_a_second_time() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        crate::ground::skip("the escape suite's half for root needs root");
         return;
     }
     run_table("root", "watch");
@@ -86,6 +101,10 @@ fn attacks_are_held_for_an_ordinary_user() {
 
 /// Runs the table in a copy of this binary, as the user that is asked for.
 fn run_table(user: &str, way: &str) {
+    if !Path::new(stage::PYTHON).exists() {
+        crate::ground::skip("the attacks are Python programs, and there is no /usr/bin/python3");
+        return;
+    }
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let directory = tempfile::TempDir::with_prefix_in("escapes-binary-", "/var/tmp").unwrap();
     let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -22,19 +22,23 @@ pub(super) fn rows() -> Vec<Row> {
         connect(
             "TCP to the server's loopback",
             "socket.create_connection(('127.0.0.1', int(os.environ['TCP_PORT'])), 2)\nescaped('connected')",
-        ),
+        )
+        .second_behind(Seccomp),
         connect(
             "TCP to 0.0.0.0",
             "s = socket.socket()\ns.connect(('0.0.0.0', int(os.environ['TCP_PORT'])))\nescaped('connected')",
-        ),
+        )
+        .second_behind(Seccomp),
         connect(
             "TCP to an IPv4 address written as IPv6",
             "s = socket.socket(socket.AF_INET6)\ns.connect(('::ffff:127.0.0.1', int(os.environ['TCP_PORT'])))\nescaped('connected')",
-        ),
+        )
+        .second_behind(Seccomp),
         connect(
             "UDP to loopback",
             "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.sendto(b'x', ('127.0.0.1', int(os.environ['UDP_PORT'])))\nescaped('sent')",
         )
+        .second_behind(Seccomp)
         .never(|stage| stage.got_a_datagram()),
         connect(
             "listen on TCP",
@@ -43,16 +47,19 @@ pub(super) fn rows() -> Vec<Row> {
         connect(
             "a name through the resolver of the host",
             "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\ns.connect(('169.254.169.254', 53))\nescaped('has a way to', s.getsockname())",
-        ),
+        )
+        .second_behind(Seccomp),
         connect(
             "abstract socket of the host",
             "s = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + os.environ['ABSTRACT'])\nescaped('connected')",
         )
+        .second_behind(NetNamespace)
         .refused(&["ECONNREFUSED", "EPERM"]),
         connect(
             "abstract datagram socket of the host",
             "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\ns.sendto(b'x', '\\0' + os.environ['ABSTRACT'] + '-datagram')\nescaped('sent')",
         )
+        .second_behind(NetNamespace)
         .refused(&["ECONNREFUSED", "EPERM"]),
         row(
             "S51",

@@ -29,6 +29,7 @@ pub(super) fn rows() -> Vec<Row> {
 fn seeing() -> Vec<Row> {
     vec![
         row("S43", "see another run in /proc", OTHERS, "escaped('sees', victim())")
+            .second_behind(PidNamespace)
             .victim()
             .nothing(),
         row(
@@ -37,6 +38,7 @@ fn seeing() -> Vec<Row> {
             OTHERS,
             "escaped(open(f'/proc/{victim()}/environ').read())",
         )
+        .second_behind(PidNamespace)
         .victim()
         .says_secret()
         .nothing(),
@@ -58,6 +60,7 @@ for name in os.listdir("/proc"):
 nothing("no secret in sight")
 "#,
         )
+        .second_behind(PidNamespace)
         .victim()
         .says_secret()
         .nothing(),
@@ -76,6 +79,7 @@ place = text.index(b"SECRET=")
 escaped(text[place:place + 80].split(b"\0")[0].decode())
 "#,
         )
+        .second_behind(PidNamespace)
         .victim()
         .says_secret()
         .nothing(),
@@ -96,7 +100,9 @@ nothing("sees", pids)
 }
 
 fn reaching() -> Vec<Row> {
-    let reach = |id, name: &str, code: String| row(id, name, OTHERS, code).victim().nothing();
+    let reach = |id, name: &str, code: String| {
+        row(id, name, OTHERS, code).victim().second_behind(PidNamespace).nothing()
+    };
     vec![
         reach(
             "S44",
@@ -237,7 +243,7 @@ nothing("and it lives on")
             "import resource\nsame = resource.prlimit(1, resource.RLIMIT_CPU)\nresource.prlimit(1, resource.RLIMIT_CPU, same)",
         ),
         ("nice value", "os.setpriority(os.PRIO_PROCESS, 1, 0)"),
-        ("group's nice value", "os.setpriority(os.PRIO_USER, 0, 0)"),
+        ("group's nice value", "os.setpriority(os.PRIO_PGRP, 0, 19)"),
         ("processors", "os.sched_setaffinity(1, os.sched_getaffinity(1))"),
         ("scheduling class", "os.sched_setscheduler(1, os.SCHED_OTHER, os.sched_param(0))"),
     ] {

@@ -54,7 +54,7 @@ pub(super) enum Held {
     Ends(Vec<Ending>),
 }
 
-type Shape = fn(&mut Spec, &Stage);
+pub(super) type Shape = fn(&mut Spec, &Stage);
 
 #[derive(Clone)]
 pub(super) struct Row {
@@ -66,6 +66,8 @@ pub(super) struct Row {
     pub(super) before: Option<String>,
     /// All the layers that have to be left out together for the attack to succeed.
     pub(super) stopped_by: Vec<LeftOut>,
+    /// The first of those layers, if the attack is held by a second one where only it is left out.
+    pub(super) second_behind: Option<LeftOut>,
     /// Changes of both runs: mounts, descriptors, limits.
     pub(super) shape: Vec<Shape>,
     /// Changes of the left-out run alone, where the layer is a number in the spec.
@@ -104,6 +106,7 @@ pub(super) fn row(
         attack: attack.into(),
         before: None,
         stopped_by: stopped_by.to_vec(),
+        second_behind: None,
         shape: Vec::new(),
         loosen: None,
         success: Success::Says,
@@ -206,6 +209,12 @@ impl Row {
         self
     }
 
+    /// Says that a second layer holds behind this one.
+    pub(super) fn second_behind(mut self, first: LeftOut) -> Self {
+        self.second_behind = Some(first);
+        self
+    }
+
     /// More layers that have to be left out.
     pub(super) fn also(mut self, layers: &[LeftOut]) -> Self {
         self.stopped_by.extend(layers);
@@ -246,6 +255,15 @@ impl Row {
             Success::SaysSecret => said.starts_with("ESCAPED") && said.contains(SECRET),
             Success::Seen(seen) => seen(ended, stage),
         }
+    }
+
+    /// How the attack gets through where only its first layer is left out, if it does.
+    pub(super) fn still_escapes(&self, ended: &Ended) -> Option<String> {
+        let said = said(ended);
+        let held = ended.ending == Ending::Exited(0)
+            && (said.starts_with("REFUSED") || said.starts_with("NOTHING"))
+            && !said.contains(SECRET);
+        (!held).then(|| format!("{:?} {said}", ended.ending))
     }
 
     /// What is wrong with the held run, if anything.

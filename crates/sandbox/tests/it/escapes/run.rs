@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{Ended, Ending, Options, Output, Running, Sandbox, Spec};
+use sandbox::{Ended, Ending, LeftOut, Options, Output, Running, Sandbox, Spec};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::row::{Row, said};
+use super::row::{Row, Shape, said};
 use super::stage::{Stage, careless_descriptor};
 
 /// Rows that do not measure anything run this many at a time.
 const AT_A_TIME: usize = 4;
+
+/// Without namespaces of its own a run is counted together with all the others of this user.
+const COUNTED_TOGETHER: u32 = 1000;
 
 /// What became of one row.
 struct Outcome {
@@ -104,8 +107,13 @@ async fn one(sandbox: Sandbox, row: Row) -> Outcome {
         }
     };
     let held = with_everything(&sandbox, &row).await;
+    let second = match row.unproven {
+        Some(_) => None,
+        None => without_the_first(&sandbox, &row).await,
+    };
     let (fault, said) = match (first, held) {
         (_, Err(fault)) => (Some(fault), String::new()),
+        (Ok(_), Ok(said)) if second.is_some() => (second, said),
         (Err(fault), Ok(said)) => {
             (Some(format!("proves nothing: {fault}; with everything: {said}")), said)
         }
@@ -117,38 +125,8 @@ async fn one(sandbox: Sandbox, row: Row) -> Outcome {
 /// The attack must succeed here.
 async fn without_layers(sandbox: &Sandbox, row: &Row) -> Result<String, String> {
     let stage = Stage::new();
-    let build = |attack: &str| {
-        let mut spec = stage.spec(attack);
-        spec.leave_out.clone_from(&row.stopped_by);
-        if row.stopped_by.contains(&sandbox::LeftOut::MountView) {
-            spec.mounts.clear();
-            spec.cwd = "/".into();
-        }
-        spec
-    };
-    let mut victim = None;
-    if row.victim {
-        let mut spec = stage.victim();
-        spec.leave_out.clone_from(&row.stopped_by);
-        victim = Some(start_victim(sandbox, spec).await?);
-    }
-    if let Some(before) = &row.before {
-        let mut spec = build(before);
-        if let Some(loosen) = row.loosen {
-            loosen(&mut spec, &stage);
-        }
-        finish(sandbox, spec).await?;
-    }
-    let mut spec = build(&row.attack);
-    for shape in &row.shape {
-        shape(&mut spec, &stage);
-    }
-    if let Some(loosen) = row.loosen {
-        loosen(&mut spec, &stage);
-    }
-    let ended = finish(sandbox, spec).await?;
+    let ended = attack_without(sandbox, row, &stage, &row.stopped_by, row.loosen).await?;
     let succeeded = tokio::task::block_in_place(|| row.succeeded(&ended, &stage));
-    drop(victim);
     for pid in stage.left_processes() {
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
@@ -156,6 +134,57 @@ async fn without_layers(sandbox: &Sandbox, row: &Row) -> Result<String, String> 
     }
     let said = said(&ended);
     if succeeded { Ok(said) } else { Err(format!("without its layers {:?} {said}", ended.ending)) }
+}
+
+/// The attack must be held here too: its first layer is left out, and there is a second.
+async fn without_the_first(sandbox: &Sandbox, row: &Row) -> Option<String> {
+    let first = row.second_behind?;
+    let stage = Stage::new();
+    match attack_without(sandbox, row, &stage, &[first], None).await {
+        Ok(ended) => row.still_escapes(&ended).map(|how| format!("without {first:?} only: {how}")),
+        Err(error) => Some(format!("without {first:?} only: {error}")),
+    }
+}
+
+async fn attack_without(
+    sandbox: &Sandbox,
+    row: &Row,
+    stage: &Stage,
+    layers: &[LeftOut],
+    loosen: Option<Shape>,
+) -> Result<Ended, String> {
+    let build = |attack: &str| {
+        let mut spec = stage.spec(attack);
+        spec.leave_out.extend(layers);
+        spec.limits.processes = COUNTED_TOGETHER;
+        if layers.contains(&LeftOut::MountView) {
+            spec.mounts.clear();
+            spec.cwd = "/".into();
+        }
+        spec
+    };
+    let mut _victim = None;
+    if row.victim {
+        let mut spec = stage.victim();
+        spec.leave_out.extend(layers);
+        spec.limits.processes = COUNTED_TOGETHER;
+        _victim = Some(start_victim(sandbox, spec).await?);
+    }
+    if let Some(before) = &row.before {
+        let mut spec = build(before);
+        if let Some(loosen) = loosen {
+            loosen(&mut spec, stage);
+        }
+        finish(sandbox, spec).await?;
+    }
+    let mut spec = build(&row.attack);
+    for shape in &row.shape {
+        shape(&mut spec, stage);
+    }
+    if let Some(loosen) = loosen {
+        loosen(&mut spec, stage);
+    }
+    finish(sandbox, spec).await
 }
 
 /// The attack must be held here, and everything be as before.

@@ -19,7 +19,7 @@ use sandbox::{Access, Mount, Output, Source, Spec};
 use tempfile::TempDir;
 
 const PRELUDE: &str = include_str!("prelude.py");
-const PYTHON: &str = "/usr/bin/python3";
+pub(super) const PYTHON: &str = "/usr/bin/python3";
 
 /// `/tmp` is the cell's own even when the view of the host is not held back.
 const PLACE: &str = "/var/tmp";
