@@ -2,10 +2,13 @@
 //!
 //! Inside, everything has the 2026-07-28 form; older revisions are adapters at the edge. What only
 //! passes through stays [`RawValue`](serde_json::value::RawValue), so unknown fields and key order
-//! survive. A [`Client`] is one connection: it does not reconnect by itself, does not decide which
-//! tool may be called, and keeps nothing on disk.
+//! survive. A [`Client`] is one connection to a server: it does not reconnect by itself, does not
+//! decide which tool may be called, and keeps nothing on disk. [`server`] is the other side: it
+//! tells clients of either era what a [`Service`](server::Service) offers.
 
 pub mod message;
+
+pub mod server;
 
 mod censor;
 mod client;

@@ -9,6 +9,10 @@ mod config;
 
 mod wiring;
 
+mod routes;
+
+mod serving;
+
 mod terminal;
 
 mod show;

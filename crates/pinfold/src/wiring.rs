@@ -12,13 +12,14 @@ use gateway::sources::upstream::{Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
 use store::Store;
+use tokio::sync::watch;
 
 use crate::config::{Config, did_you_mean};
 use crate::failure::Failure;
 use crate::terminal;
 
 /// Who calls from the command line. One person owns the process, so there is one.
-const PRINCIPAL: &str = "local";
+pub(crate) const PRINCIPAL: &str = "local";
 
 /// The command line has one session per profile, so that files a script writes are found again.
 const SESSION: &str = "cli";
@@ -29,16 +30,28 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// After which the wait is explained.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// An open gateway with the command line's session.
-pub(crate) struct Open {
+/// An open gateway and the servers that were started for it.
+pub(crate) struct Started {
     pub(crate) gateway: Arc<Gateway>,
-    pub(crate) session: Arc<Session>,
-    /// Servers of the profile that cannot be used now.
-    pub(crate) not_ready: Vec<(String, State)>,
     upstreams: Vec<Arc<Upstream>>,
 }
 
-impl Open {
+impl Started {
+    /// Tells every change of a server's tools or state, for as long as it is polled.
+    pub(crate) async fn tell_changes(&self, to: &watch::Sender<u64>) {
+        let mut sources: Vec<_> = self.upstreams.iter().map(|one| one.changes()).collect();
+        while !sources.is_empty() {
+            let changed = sources.iter_mut().map(|source| Box::pin(source.changed()));
+            let (result, index, rest) = futures_util::future::select_all(changed).await;
+            drop(rest);
+            match result {
+                Ok(()) => to.send_modify(|count| *count += 1),
+                Err(_) => drop(sources.remove(index)),
+            }
+        }
+        std::future::pending().await
+    }
+
     /// Ends what runs and the servers that were started, and waits for it.
     pub(crate) async fn close(self) {
         self.gateway.close().await;
@@ -47,12 +60,42 @@ impl Open {
     }
 }
 
+/// The same with the command line's session.
+pub(crate) struct Open {
+    pub(crate) gateway: Arc<Gateway>,
+    pub(crate) session: Arc<Session>,
+    /// Servers of the profile that cannot be used now.
+    pub(crate) not_ready: Vec<(String, State)>,
+    started: Started,
+}
+
+impl Open {
+    /// Ends what runs and the servers that were started, and waits for it.
+    pub(crate) async fn close(self) {
+        self.started.close().await;
+    }
+}
+
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
-    let rules = config.profile(profile).map_err(Failure::usage)?;
+    let started = start(config, &[profile]).await?;
+    let gateway = started.gateway.clone();
+    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
+    let not_ready = settle(&gateway, &session, &started.upstreams, wait).await;
+    warn_of_unused_rules(&gateway, &session);
+    Ok(Open { gateway, session, not_ready, started })
+}
+
+/// Starts what these profiles need without waiting for any server.
+pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started, Failure> {
+    let profiles = profiles
+        .iter()
+        .map(|name| Ok(((*name).to_owned(), config.profile(name)?.clone())))
+        .collect::<anyhow::Result<BTreeMap<String, Profile>>>()
+        .map_err(Failure::usage)?;
     // All of them, before the first is started: a fault in the last should not cost a start.
-    let endpoints = BTreeSet::from_iter(&rules.servers)
+    let endpoints = BTreeSet::from_iter(profiles.values().flat_map(|rules| &rules.servers))
         .into_iter()
         .map(|name| Ok((name, config.endpoint(name)?)))
         .collect::<anyhow::Result<Vec<_>>>()
@@ -66,16 +109,12 @@ pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Resu
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
     let (engine, isolation) = engine(config).await;
-    let profiles = BTreeMap::from([(profile.to_owned(), rules.clone())]);
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
-    let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
-    let not_ready = settle(&gateway, &session, &upstreams, wait).await;
-    warn_of_unused_rules(&gateway, &session);
-    Ok(Open { gateway, session, not_ready, upstreams })
+    Ok(Started { gateway, upstreams })
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.
-fn private_directory(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700);
     builder.create(path).with_context(|| format!("cannot make data_dir {}", path.display()))

@@ -16,13 +16,17 @@ use serde_json::value::RawValue;
 
 pub(crate) use surrogates::{mended, unit};
 pub(crate) use tokens::{Token, tokens};
-pub(crate) use unreadable::{answered, answered_at_ends, fault};
+pub(crate) use unreadable::{answered, answered_at_ends, asked_at_ends, fault};
 
 pub use lenient::{fields, flag, number, shorten, text};
 pub use write::{notification, object, quote, refusal, reply, request};
 
 /// Error codes that mean something here.
 pub mod code {
+    /// What was sent is no JSON.
+    pub const PARSE: i64 = -32700;
+    /// What was sent is no request.
+    pub const INVALID_REQUEST: i64 = -32600;
     /// The method does not exist or is not offered.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters are wrong.
@@ -41,7 +45,7 @@ pub mod code {
 const LONGEST_ERROR: usize = 16_000;
 
 /// Most messages in one batch (a form that only 2025-03-26 has).
-const LONGEST_BATCH: usize = 1_000;
+pub(crate) const LONGEST_BATCH: usize = 1_000;
 
 /// A message from the other side.
 #[derive(Debug)]
@@ -122,7 +126,8 @@ pub fn parse(text: &str) -> Result<Vec<Incoming<'_>>, Malformed> {
     Ok(vec![parse_one(text)?])
 }
 
-fn parse_one(text: &str) -> Result<Incoming<'_>, Malformed> {
+/// Reads one message that is no batch.
+pub(crate) fn parse_one(text: &str) -> Result<Incoming<'_>, Malformed> {
     if !text.starts_with('{') {
         return Err(Malformed);
     }

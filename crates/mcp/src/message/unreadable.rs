@@ -30,8 +30,21 @@ pub(crate) fn answered_at_ends(head: &[u8], tail: &[u8]) -> Option<i64> {
     ids(&head).first().copied().or_else(|| id_at_end(&String::from_utf8_lossy(tail)))
 }
 
+/// The id of a request too long to be kept, by how it begins and ends.
+pub(crate) fn asked_at_ends(head: &[u8], tail: &[u8]) -> Option<i64> {
+    let head = String::from_utf8_lossy(head);
+    let asked = ids_of(&head, |object| object.id).first().copied();
+    asked.or_else(|| id_at_end(&String::from_utf8_lossy(tail)))
+}
+
 /// The ids of the objects that look like answers: at the top, or directly in an array there.
 fn ids(text: &str) -> Vec<i64> {
+    ids_of(text, Object::answers)
+}
+
+/// The ids of the objects at the top, or directly in an array there, that `id` takes for what is
+/// looked for.
+fn ids_of(text: &str, id: fn(Object) -> Option<i64>) -> Vec<i64> {
     let text = text.trim_start_matches('\u{feff}');
     let level = if text.trim_ascii_start().starts_with('[') { 2 } else { 1 };
     let mut found = Vec::new();
@@ -45,7 +58,7 @@ fn ids(text: &str) -> Vec<i64> {
             Token::Open => {
                 depth += 1;
                 if depth == level {
-                    found.extend(std::mem::take(&mut object).answers());
+                    found.extend(id(std::mem::take(&mut object)));
                     key = None;
                 }
             }
@@ -67,7 +80,7 @@ fn ids(text: &str) -> Vec<i64> {
             return found;
         }
     }
-    found.extend(object.answers());
+    found.extend(id(object));
     found
 }
 

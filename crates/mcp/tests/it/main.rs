@@ -1,4 +1,5 @@
-//! The client against servers that nobody here wrote, and against hostile ones.
+//! The client against servers that nobody here wrote, and against hostile ones; the server against a
+//! client that nobody here wrote, and against wrong messages.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,4 +9,9 @@ mod hostile;
 mod hostile_http;
 mod parser;
 mod peer;
+mod serve_any;
+mod serve_http;
+mod serve_peer;
+mod serve_wire;
+mod service;
 mod support;

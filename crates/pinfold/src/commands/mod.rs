@@ -2,7 +2,9 @@
 
 mod approvals;
 mod doctor;
+mod mcp;
 mod run;
+mod serve;
 mod tools;
 
 use std::path::Path;
@@ -13,6 +15,10 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     /// Run a script that calls tools
     Run(run::Run),
+    /// Serve the tools of every profile over HTTP
+    Serve(serve::Serve),
+    /// Serve the tools over standard input and output, for Claude Code, Codex and other clients
+    Mcp(mcp::Mcp),
     /// List every tool with its source, effect and approval rule
     Tools(tools::Tools),
     /// Answer questions about calls that wait for a person
@@ -25,6 +31,8 @@ impl Command {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(config).await,
+            Self::Serve(command) => command.run(config).await,
+            Self::Mcp(command) => command.run(config).await,
             Self::Tools(command) => command.run(config).await,
             Self::Approvals(command) => command.run(config).await,
             Self::Doctor(command) => command.run(config).await,

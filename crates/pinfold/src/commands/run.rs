@@ -244,7 +244,7 @@ fn read(script: &Path) -> anyhow::Result<String> {
 
 /// The first Ctrl-C (or SIGTERM) ends the script and lets everything be written down; the second
 /// ends this process at once.
-fn watch_signals(cancel: CancellationToken) -> anyhow::Result<()> {
+pub(crate) fn watch_signals(cancel: CancellationToken) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::spawn(async move {

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use crate::world::{World, ended, scripts_run, skipped, test_tools, until};
 
 /// Where a server from `.ci/test-tools` is, or nothing after saying so.
-fn installed(program: &str) -> Option<PathBuf> {
+pub(crate) fn installed(program: &str) -> Option<PathBuf> {
     let path = test_tools().join(program);
     if path.exists() {
         return Some(path);

@@ -4,6 +4,18 @@
 
 mod world;
 
+mod client;
+
+mod server;
+
+mod serving;
+
+mod http;
+
+mod clients;
+
+mod agents;
+
 mod examples;
 
 mod foreign;

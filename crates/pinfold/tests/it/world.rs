@@ -75,7 +75,8 @@ impl World {
         command
     }
 
-    fn surround(&self, command: &mut Command) {
+    /// Runs a command in this folder, with this home, and nothing of the outer configuration.
+    pub(crate) fn surround(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("PINFOLD_") {
                 command.env_remove(name);
@@ -248,7 +249,8 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-fn fixtures() -> PathBuf {
+/// Where the tests' own servers and clients are.
+pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 

@@ -72,6 +72,9 @@ fn definition(scripts: &Scripts) -> Box<RawValue> {
             "idempotentHint": false,
             "openWorldHint": false,
         },
+        // Where a client shows only names until a tool is searched for, this one is shown whole;
+        // and its answer, which is bounded here, is not bounded again.
+        "_meta": {"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": 500_000},
     }))
 }
 

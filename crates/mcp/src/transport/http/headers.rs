@@ -24,6 +24,15 @@ pub(crate) fn encode(value: &str) -> String {
     format!("{PREFIX}{}{SUFFIX}", BASE64_STANDARD.encode(value))
 }
 
+/// The value that a header holds, however it was written.
+pub(crate) fn decode(value: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(value).ok()?;
+    let Some(inner) = text.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(SUFFIX)) else {
+        return Some(text.to_owned());
+    };
+    String::from_utf8(BASE64_STANDARD.decode(inner).ok()?).ok()
+}
+
 /// The arguments of a tool that are repeated in headers: the header's name after `Mcp-Param-`, and
 /// the path of the property.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

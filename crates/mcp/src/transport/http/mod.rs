@@ -5,7 +5,7 @@
 //! deliberately not spoken.
 
 mod answer;
-mod headers;
+pub(crate) mod headers;
 mod session;
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::message::answered_at_ends;
 
 mod input;
-mod lines;
+pub(crate) mod lines;
 pub(crate) mod process;
 
 /// Longest line of stderr, in bytes; the rest of it is dropped.

@@ -1,0 +1,111 @@
+//! What is checked of headers: that a page in a browser cannot send requests here, and that
+//! headers say what the body says.
+
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+
+use super::{NotTaken, Sent, VERSION, value};
+use crate::message::code;
+use crate::server::Refusal;
+use crate::transport::http::headers::decode;
+
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// From where requests may come.
+#[derive(Clone, Debug)]
+pub enum Gate {
+    /// This machine only: whoever names it otherwise was sent here by a name that leads astray.
+    Loopback,
+    /// Anywhere, because callers show a token; but no page of another site may send one.
+    Anywhere,
+}
+
+impl Gate {
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), NotTaken> {
+        let forbidden = |why: &str| Err(NotTaken::new(StatusCode::FORBIDDEN, why));
+        let host = value(headers, &header::HOST);
+        if matches!(self, Self::Loopback) && !host.is_some_and(is_loopback) {
+            return forbidden("the Host of the request is not this machine");
+        }
+        if let Some(origin) = headers.get(header::ORIGIN) {
+            let origin = origin.to_str().unwrap_or("null");
+            let from = origin.split_once("://").map(|(_, authority)| authority);
+            let same = from.is_some() && from == host;
+            let local = matches!(self, Self::Loopback) && from.is_some_and(is_loopback);
+            if !same && !local {
+                return forbidden("pages of another origin may not send requests here");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether `host` or `host:port` is a name of this machine.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// Of 2026-07-28: what stands in headers is what stands in the body.
+pub(super) fn mirrored(headers: &HeaderMap, sent: &Sent) -> Result<(), NotTaken> {
+    let wanted = [
+        (VERSION, "MCP-Protocol-Version", sent.version.as_deref()),
+        (METHOD, "Mcp-Method", sent.method.as_deref()),
+        (NAME, "Mcp-Name", sent.name.as_deref()),
+    ];
+    for (header, shown, in_body) in wanted {
+        // What is missing in the body is the body's own fault, told when it is read.
+        let Some(in_body) = in_body else { continue };
+        let in_header = headers.get(&header).and_then(|value| decode(value.as_bytes()));
+        if in_header.as_deref() == Some(in_body) {
+            continue;
+        }
+        let why = if headers.contains_key(&header) {
+            format!("the header {shown} does not say what the body says")
+        } else {
+            format!("the header {shown} is missing")
+        };
+        let refusal = Refusal::new(code::HEADER_MISMATCH, why);
+        return Err(NotTaken(StatusCode::BAD_REQUEST, refusal));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_taken(gate: &Gate, host: &str, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        gate.check(&headers).is_ok()
+    }
+
+    #[test]
+    fn a_browser_cannot_be_sent_here() {
+        for (host, origin, taken) in [
+            ("127.0.0.1:8000", None, true),
+            ("localhost", None, true),
+            ("[::1]:8000", None, true),
+            ("evil.example", None, false),
+            ("127.0.0.1.evil.example:8000", None, false),
+            ("localhost:8000", Some("http://localhost:8000"), true),
+            ("localhost:8000", Some("http://127.0.0.1:5173"), true),
+            ("localhost:8000", Some("https://evil.example"), false),
+            ("localhost:8000", Some("null"), false),
+            ("evil.example:8000", Some("http://evil.example:8000"), false),
+        ] {
+            assert_eq!(is_taken(&Gate::Loopback, host, origin), taken, "{host} {origin:?}");
+        }
+        assert!(is_taken(&Gate::Anywhere, "tools.example", None));
+        assert!(is_taken(&Gate::Anywhere, "tools.example", Some("https://tools.example")));
+        assert!(!is_taken(&Gate::Anywhere, "tools.example", Some("https://evil.example")));
+        assert!(!is_taken(&Gate::Anywhere, "tools.example", Some("http://localhost")));
+    }
+}

@@ -1,0 +1,131 @@
+//! The sessions of older clients.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::server::peer::Peer;
+
+/// Most sessions at once.
+const MOST: usize = 10_000;
+
+/// A session that was not used for so long is over.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// One older client.
+#[derive(Debug)]
+pub(super) struct Session<S> {
+    pub(super) peer: Arc<Peer<S>>,
+    pub(super) closing: CancellationToken,
+    /// Whether its stream is open.
+    listening: AtomicBool,
+    /// Requests and streams that are open.
+    open: AtomicUsize,
+    used: Mutex<Instant>,
+    _guard: DropGuard,
+}
+
+impl<S> Session<S> {
+    pub(super) fn new(peer: Arc<Peer<S>>, closing: CancellationToken) -> Self {
+        Self {
+            peer,
+            closing: closing.clone(),
+            listening: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            _guard: closing.drop_guard(),
+        }
+    }
+
+    /// It does not end of idleness while this is held.
+    pub(super) fn in_use(self: &Arc<Self>) -> InUse<S> {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        InUse(Arc::clone(self))
+    }
+
+    /// Takes its one stream, if it is free.
+    pub(super) fn listen(self: &Arc<Self>) -> Option<Listening<S>> {
+        let taken = self.listening.swap(true, Ordering::SeqCst);
+        (!taken).then(|| Listening(Arc::clone(self)))
+    }
+
+    fn touch(&self) {
+        *lock(&self.used) = Instant::now();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0 && lock(&self.used).elapsed() > IDLE
+    }
+}
+
+/// See [`Session::in_use`].
+pub(super) struct InUse<S>(Arc<Session<S>>);
+
+impl<S> Drop for InUse<S> {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// See [`Session::listen`].
+pub(super) struct Listening<S>(Arc<Session<S>>);
+
+impl<S> Drop for Listening<S> {
+    fn drop(&mut self) {
+        self.0.listening.store(false, Ordering::SeqCst);
+    }
+}
+
+/// All of them, by name.
+#[derive(Debug)]
+pub(super) struct Sessions<S>(Mutex<HashMap<String, Arc<Session<S>>>>);
+
+impl<S> Sessions<S> {
+    pub(super) fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    pub(super) fn add(&self, name: String, session: Session<S>) -> Result<(), &'static str> {
+        let mut all = lock(&self.0);
+        if all.len() >= MOST {
+            all.retain(|_, session| !session.is_idle());
+        }
+        if all.len() >= MOST {
+            return Err("too many sessions are open; end some, or try later");
+        }
+        all.insert(name, Arc::new(session));
+        Ok(())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Session<S>>> {
+        let mut all = lock(&self.0);
+        let session = all.get(name)?.clone();
+        if session.is_idle() {
+            all.remove(name);
+            session.closing.cancel();
+            return None;
+        }
+        session.touch();
+        Some(session)
+    }
+
+    pub(super) fn remove(&self, session: &Arc<Session<S>>) {
+        session.closing.cancel();
+        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, session));
+    }
+}
+
+/// A name that nobody guesses.
+pub(super) fn name() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 20];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

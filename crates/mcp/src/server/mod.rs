@@ -1,0 +1,166 @@
+//! The server side: what a [`Service`] offers, told to clients of either era.
+//!
+//! A service sees one form of everything, that of 2026-07-28: a call that needs a person answers
+//! with a [`Question`] and is made again with the reply. Clients of 2026-07-28 do that round
+//! themselves; for older ones `call` does it, over a request of the server's. Nothing here knows a
+//! policy, and nothing here decides who may call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::Progress;
+use crate::revision::Revision;
+
+mod object;
+mod refusal;
+mod results;
+
+mod connection;
+mod era;
+
+mod peer;
+
+mod call;
+mod listen;
+mod progress;
+
+mod seal;
+
+mod stdio;
+
+mod http;
+
+pub use http::{Endpoint, Gate};
+pub use refusal::Refusal;
+pub use seal::Seal;
+pub use stdio::{serve, serve_stdio};
+
+/// What is served. One per principal: who calls is not told again with each request.
+#[async_trait::async_trait]
+pub trait Service: Send + Sync + std::fmt::Debug + 'static {
+    /// What the server says about itself. Must not wait for anything: clients connect with it.
+    fn about(&self) -> About;
+
+    /// Whom it is served to; a question's state is bound to this.
+    fn principal(&self) -> &str;
+
+    /// Every tool, in an order that only depends on which tools there are.
+    async fn tools(&self, caller: &Caller) -> Result<Tools, Refusal>;
+
+    /// Told whenever the tools may have changed.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Carries out a call, or says what a person has to be asked first. It has to end soon after
+    /// `call.cancel` was cancelled.
+    async fn call(&self, caller: &Caller, call: Call) -> Result<Answer, Refusal>;
+
+    /// Resolves when the question with this state was answered in another way than by the client,
+    /// so that the client need not be waited for; then the call is made again.
+    async fn answered_elsewhere(&self, state: &str);
+}
+
+/// What a server says about itself.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its name, for programs.
+    pub name: String,
+    /// Its name, for people.
+    pub title: String,
+    /// Its version.
+    pub version: String,
+    /// How to use it, for models.
+    pub instructions: String,
+}
+
+/// The tools at one time.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    /// Their definitions, as they are sent.
+    pub definitions: Vec<Arc<RawValue>>,
+    /// How long a client may take them for true.
+    pub fresh: Duration,
+}
+
+/// What a client said about itself.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The revision it speaks.
+    pub revision: Revision,
+    /// Its name, as it says.
+    pub client: Option<String>,
+    /// The transport's session, where there is one.
+    pub session: Option<String>,
+    /// Whether it can show a form to a person.
+    pub asks: bool,
+}
+
+/// One call of a tool.
+#[derive(Debug)]
+pub struct Call {
+    /// The tool's name.
+    pub name: String,
+    /// Arguments, an object.
+    pub arguments: Box<RawValue>,
+    /// `_meta` of the request, as it was sent.
+    pub meta: Option<Box<RawValue>>,
+    /// What came of the question that this very call was answered with before.
+    pub given: Option<Given>,
+    /// Where progress goes; only there if the client wants any.
+    pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// Ends the call.
+    pub cancel: CancellationToken,
+}
+
+/// What came of a question.
+#[derive(Debug)]
+pub struct Given {
+    /// The question's own state.
+    pub state: String,
+    /// What the client answered.
+    pub reply: Reply,
+}
+
+/// What a client answered to a question.
+#[derive(Debug)]
+pub enum Reply {
+    /// The form, as it was filled in.
+    Accept(Option<Box<RawValue>>),
+    /// A person does not want it.
+    Decline,
+    /// Nobody answered, or not in time.
+    Cancel,
+}
+
+/// What comes of a call.
+#[derive(Debug)]
+pub enum Answer {
+    /// The result object, as the tool gave it.
+    Result(Arc<RawValue>),
+    /// A person has to be asked; only to a caller that [asks](Caller::asks).
+    Ask(Question),
+}
+
+/// A form for a person.
+#[derive(Debug)]
+pub struct Question {
+    /// What it is about.
+    pub message: String,
+    /// JSON Schema of the form.
+    pub schema: Box<RawValue>,
+    /// Comes back with the reply, unchanged and not to be read or made by the client.
+    pub state: String,
+    /// How long it can be answered.
+    pub lasts: Duration,
+}
+
+impl Answer {
+    /// A result of text alone.
+    #[must_use]
+    pub fn text(text: &str, is_error: bool) -> Self {
+        Self::Result(results::text(text, is_error))
+    }
+}

@@ -1,0 +1,70 @@
+//! A request that cannot be met, as an error object.
+
+use serde_json::value::RawValue;
+
+use crate::message::{code, object, quote};
+
+/// A request that cannot be met. What a tool itself got wrong is not this but a result.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    code: i64,
+    message: String,
+    /// JSON.
+    data: Option<String>,
+}
+
+impl Refusal {
+    /// No such tool, or the parameters are wrong.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(code::INVALID_PARAMS, message)
+    }
+
+    /// The server cannot do it, through no fault of the client's.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(code::INTERNAL, message)
+    }
+
+    pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(crate) fn unknown_method(method: &str) -> Self {
+        let method = crate::message::shorten(method, 100);
+        Self::new(code::METHOD_NOT_FOUND, format!("there is no method {method}"))
+    }
+
+    /// `supported` are revisions of either era.
+    pub(crate) fn unsupported(requested: &str, supported: &[&str]) -> Self {
+        let requested = crate::message::shorten(requested, 100);
+        let names: Vec<String> = supported.iter().map(|name| quote(name)).collect();
+        let supported_list = format!("[{}]", names.join(","));
+        Self {
+            code: code::UNSUPPORTED_VERSION,
+            message: format!(
+                "protocol version {requested} is not supported; supported are {}",
+                supported.join(", ")
+            ),
+            data: Some(object(&[
+                ("supported", &supported_list),
+                ("requested", &quote(&requested)),
+            ])),
+        }
+    }
+
+    /// The whole message. Without an id it answers what could not be read.
+    pub(crate) fn reply(&self, id: Option<&RawValue>) -> String {
+        let code = self.code.to_string();
+        let message = quote(&self.message);
+        let mut error = vec![("code", code.as_str()), ("message", message.as_str())];
+        if let Some(data) = &self.data {
+            error.push(("data", data));
+        }
+        object(&[
+            ("jsonrpc", r#""2.0""#),
+            ("id", id.map_or("null", |id| id.get())),
+            ("error", &object(&error)),
+        ])
+    }
+}

@@ -1,0 +1,112 @@
+//! `/mcp` and `/mcp/{profile}`: the tools of a profile over streamable HTTP.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{Request, Response};
+use gateway::Gateway;
+use mcp::server::{Endpoint, Gate, Seal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use super::access::{Guest, Refused};
+use crate::config::Config;
+use crate::serving::Offer;
+use crate::wiring;
+
+/// Who names no session has this one, one per principal and profile.
+const SESSION: &str = "http";
+
+/// One endpoint for each who calls and each profile, made when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    config: Arc<Config>,
+    seal: Seal,
+    gate: Gate,
+    opened: watch::Receiver<Option<Arc<Gateway>>>,
+    /// Told whenever a server's tools or state change.
+    sources: watch::Receiver<u64>,
+    closing: CancellationToken,
+    made: Mutex<BTreeMap<Guest, Arc<Endpoint<Offer>>>>,
+    /// The configuration, as it was given.
+    given: Option<PathBuf>,
+}
+
+impl Doors {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        seal: Seal,
+        gate: Gate,
+        (opened, sources): (watch::Receiver<Option<Arc<Gateway>>>, watch::Receiver<u64>),
+        closing: CancellationToken,
+        given: Option<PathBuf>,
+    ) -> Self {
+        let made = Mutex::default();
+        Self { config, seal, gate, opened, sources, closing, made, given }
+    }
+
+    /// Whether the gateway is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.opened.borrow().is_some()
+    }
+
+    fn endpoint(&self, guest: Guest) -> Result<Arc<Endpoint<Offer>>, Refused> {
+        self.config
+            .profile(&guest.profile)
+            .map_err(|error| Refused::Forbidden(error.to_string()))?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = made.get(&guest) {
+            return Ok(endpoint.clone());
+        }
+        let offer = Offer::new(
+            &self.config,
+            &guest.profile,
+            &guest.principal,
+            SESSION,
+            &wiring::command_options(Some(&guest.profile), self.given.as_deref()),
+            self.opened.clone(),
+        );
+        let (watching, sources, closing) =
+            (offer.clone(), self.sources.clone(), self.closing.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = watching.watch(sources) => {}
+                () = closing.cancelled() => {}
+            }
+        });
+        let endpoint =
+            Endpoint::new(offer, self.seal.clone(), self.gate.clone(), self.closing.child_token());
+        let endpoint = Arc::new(endpoint);
+        made.insert(guest, endpoint.clone());
+        Ok(endpoint)
+    }
+}
+
+/// `/mcp`
+pub(super) async fn default(
+    State(shared): State<Shared>,
+    request: Request<Body>,
+) -> Response<Body> {
+    handle(&shared, None, request).await
+}
+
+/// `/mcp/{profile}`
+pub(super) async fn named(
+    State(shared): State<Shared>,
+    Path(profile): Path<String>,
+    request: Request<Body>,
+) -> Response<Body> {
+    handle(&shared, Some(&profile), request).await
+}
+
+async fn handle(shared: &Shared, profile: Option<&str>, request: Request<Body>) -> Response<Body> {
+    let guest = shared.access.agent(request.headers(), profile);
+    match guest.and_then(|guest| shared.doors.endpoint(guest)) {
+        Ok(endpoint) => endpoint.handle(request).await,
+        Err(refused) => refused.response(),
+    }
+}

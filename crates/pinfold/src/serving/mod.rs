@@ -1,0 +1,15 @@
+//! What MCP clients are served: the gateway's tools, and a person's answers on the way back.
+//!
+//! It translates and decides nothing: what may run is decided in `gateway`, how a message looks in
+//! `mcp`.
+
+mod offer;
+
+mod ask;
+
+mod outcome;
+
+mod key;
+
+pub(crate) use key::seal;
+pub(crate) use offer::Offer;

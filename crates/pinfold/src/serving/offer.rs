@@ -1,0 +1,289 @@
+//! The tools of one profile, for one principal, as an MCP service.
+//!
+//! It is there before the gateway is: clients connect at once, and wait only for what needs it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gateway::sources::State;
+use gateway::{Gateway, Origin, Outcome, Request, Session};
+use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tools};
+use script::Kind;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::{ask, outcome};
+use crate::config::Config;
+
+/// So long after the start does a list wait for servers that are still starting: clients that ask
+/// only once should find them, and none gives up on us before that.
+const LIST_PATIENCE: Duration = Duration::from_secs(4);
+
+/// The same, for a call of a tool that is not there yet.
+const CALL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// So long may a list be taken for true, when every server is up: changes are told.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether a question was answered elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// So many sessions are remembered; others are opened again when they are named.
+const MOST_SESSIONS: usize = 1_000;
+
+/// So long is waited for more changes before one is told: servers come up one after the other.
+const CHANGES_APART: Duration = Duration::from_millis(300);
+
+/// What is served.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    profile: String,
+    principal: String,
+    /// The session of those who name none.
+    key: String,
+    instructions: String,
+    /// How a person answers from a terminal, with `ID` in it.
+    command: String,
+    expire: Duration,
+    opened: watch::Receiver<Option<Arc<Gateway>>>,
+    changes: watch::Sender<u64>,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    /// What was listed last.
+    listed: Mutex<Vec<Arc<RawValue>>>,
+    since: Instant,
+}
+
+impl Offer {
+    /// Of a gateway that is still being opened. `command_options` are what `pinfold approvals`
+    /// needs to find the same configuration.
+    pub(crate) fn new(
+        config: &Config,
+        profile: &str,
+        principal: &str,
+        key: &str,
+        command_options: &str,
+        opened: watch::Receiver<Option<Arc<Gateway>>>,
+    ) -> Arc<Self> {
+        let servers = config.profile(profile).map_or(&[][..], |rules| &rules.servers);
+        Arc::new(Self {
+            profile: profile.to_owned(),
+            principal: principal.to_owned(),
+            key: key.to_owned(),
+            instructions: instructions(servers),
+            command: format!("pinfold approvals approve ID{command_options}"),
+            expire: Duration::from_secs(config.file.approvals.expire_sec),
+            opened,
+            changes: watch::Sender::new(0),
+            sessions: Mutex::default(),
+            listed: Mutex::default(),
+            since: Instant::now(),
+        })
+    }
+
+    async fn gateway(&self) -> Result<Arc<Gateway>, Refusal> {
+        let mut opened = self.opened.clone();
+        let opened = opened.wait_for(Option::is_some).await;
+        let opened = opened.ok().and_then(|opened| opened.clone());
+        opened.ok_or_else(|| Refusal::internal("pinfold is closing"))
+    }
+
+    /// Waits for servers that are still starting, until so long after the start. Whether none is.
+    async fn settled(&self, gateway: &Gateway, patience: Duration) -> bool {
+        let left = patience.saturating_sub(self.since.elapsed());
+        let not_ready = gateway.settle(&self.profile, left).await;
+        not_ready.iter().all(|(_, state)| *state != State::Starting)
+    }
+
+    /// The definitions that are offered. Tools that only run as tasks are left out: this version
+    /// cannot run them.
+    async fn definitions(&self, gateway: &Gateway) -> Result<Vec<Arc<RawValue>>, Refusal> {
+        let session = self.session(gateway, &self.key).await?;
+        let tools = gateway.tools(&session);
+        let usable = tools.into_iter().filter(|tool| !tool.task_only);
+        Ok(usable.map(|tool| tool.definition).collect())
+    }
+
+    /// Tells changes of what is offered, for as long as it is polled; `sources` tells of servers.
+    pub(crate) async fn watch(&self, mut sources: watch::Receiver<u64>) {
+        if let Ok(gateway) = self.gateway().await {
+            let mut told = self.definitions(&gateway).await.unwrap_or_default();
+            while sources.changed().await.is_ok() {
+                tokio::time::sleep(CHANGES_APART).await;
+                sources.mark_unchanged();
+                let Ok(now) = self.definitions(&gateway).await else { continue };
+                let same = same(&now, &told) && same(&now, &self.listed());
+                told = now;
+                if !same {
+                    self.changes.send_modify(|count| *count += 1);
+                }
+            }
+        }
+        std::future::pending().await
+    }
+
+    fn listed(&self) -> Vec<Arc<RawValue>> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn session(&self, gateway: &Gateway, key: &str) -> Result<Arc<Session>, Refusal> {
+        let known = |sessions: &Mutex<HashMap<String, Arc<Session>>>| {
+            sessions.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+        };
+        if let Some(session) = known(&self.sessions) {
+            return Ok(session);
+        }
+        let session = gateway.session(&self.principal, &self.profile, key).await;
+        let session = session.map_err(|error| Refusal::invalid(error.to_string()))?;
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= MOST_SESSIONS {
+            sessions.clear();
+        }
+        sessions.insert(key.to_owned(), session.clone());
+        Ok(session)
+    }
+
+    /// The session that a request names, the transport's, or the one of those who have none.
+    async fn session_of(
+        &self,
+        gateway: &Gateway,
+        caller: &Caller,
+        call: &Call,
+    ) -> Result<Arc<Session>, Refusal> {
+        let named = outcome::session(call.meta.as_deref());
+        let key = named.as_deref().or(caller.session.as_deref()).unwrap_or(&self.key);
+        self.session(gateway, key).await
+    }
+
+    async fn attempt(gateway: &Arc<Gateway>, session: &Arc<Session>, call: &Call) -> Outcome {
+        let (reports, mut reported) = mpsc::unbounded_channel();
+        let request = Request {
+            session: session.clone(),
+            tool: call.name.clone(),
+            arguments: call.arguments.clone(),
+            origin: Origin::Model,
+            progress: call.progress.is_some().then_some(reports),
+            cancel: call.cancel.clone(),
+        };
+        let pass = |progress| {
+            if let Some(to) = &call.progress {
+                // Nobody listening any more is the listener's choice.
+                let _ = to.send(outcome::progress(progress));
+            }
+        };
+        let calling = gateway.call(request);
+        tokio::pin!(calling);
+        let ended = loop {
+            tokio::select! {
+                ended = &mut calling => break ended,
+                Some(progress) = reported.recv() => pass(progress),
+            }
+        };
+        // What was reported last counts most.
+        while let Ok(progress) = reported.try_recv() {
+            pass(progress);
+        }
+        ended
+    }
+}
+
+#[async_trait::async_trait]
+impl Service for Offer {
+    fn about(&self) -> About {
+        About {
+            name: "pinfold".to_owned(),
+            title: "Pinfold".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instructions: self.instructions.clone(),
+        }
+    }
+
+    fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    async fn tools(&self, _caller: &Caller) -> Result<Tools, Refusal> {
+        let gateway = self.gateway().await?;
+        let settled = self.settled(&gateway, LIST_PATIENCE).await;
+        let definitions = self.definitions(&gateway).await?;
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&definitions);
+        Ok(Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } })
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    async fn call(&self, caller: &Caller, mut call: Call) -> Result<Answer, Refusal> {
+        let gateway = tokio::select! {
+            gateway = self.gateway() => gateway?,
+            () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
+        };
+        let session = self.session_of(&gateway, caller, &call).await?;
+        let mut may_ask = caller.asks;
+        if let Some(given) = call.given.take() {
+            // After a restart: an answer about a tool that is not there yet would be void.
+            tokio::select! {
+                _ = self.settled(&gateway, CALL_PATIENCE) => {}
+                () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
+            }
+            may_ask = ask::take(&gateway, given, caller).await;
+        }
+        let mut ended = Self::attempt(&gateway, &session, &call).await;
+        // Refused: so nothing was sent.
+        let is_missing = matches!(&ended, Outcome::Refused(failure)
+            if failure.kind == Kind::UnknownTool || failure.kind == Kind::Upstream);
+        if is_missing && !self.settled(&gateway, Duration::ZERO).await {
+            tokio::select! {
+                _ = self.settled(&gateway, CALL_PATIENCE) => {}
+                () = call.cancel.cancelled() => {}
+            }
+            ended = Self::attempt(&gateway, &session, &call).await;
+        }
+        let approval = match ended {
+            Outcome::NeedsApproval(approval) => approval,
+            ended => return outcome::answer(ended),
+        };
+        if may_ask {
+            let tools = gateway.tools(&session);
+            return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
+        }
+        Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
+    }
+
+    async fn answered_elsewhere(&self, state: &str) {
+        let Ok(gateway) = self.gateway().await else { return };
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            match gateway.approvals().await {
+                Ok(open) if open.iter().all(|approval| approval.id != state) => return,
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "the open questions cannot be read"),
+            }
+        }
+    }
+}
+
+fn same(left: &[Arc<RawValue>], right: &[Arc<RawValue>]) -> bool {
+    let pairs = left.iter().zip(right);
+    left.len() == right.len()
+        && pairs.into_iter().all(|(a, b)| Arc::ptr_eq(a, b) || a.get() == b.get())
+}
+
+/// How to use it, for models; short, because it stands in every conversation.
+fn instructions(servers: &[String]) -> String {
+    /// Names that are told; a model sees the tools themselves anyway.
+    const NAMED: usize = 20;
+    let names: Vec<String> =
+        servers.iter().take(NAMED).map(|name| name.chars().take(60).collect()).collect();
+    let more = if servers.len() > NAMED { " and others" } else { "" };
+    format!(
+        "Tools of these servers: {}{more}. They are named server__tool. For a task that takes many \
+         calls, or whose results have to be filtered, joined or summed up, write one script and \
+         give it to run_script instead of calling tools one by one: only what it prints comes \
+         back. Some calls need the user's approval. If an answer says that one is missing, tell \
+         the user how to give it, and afterwards make exactly the same call again.",
+        names.join(", ")
+    )
+}
