@@ -113,7 +113,10 @@ def call_raw(tool, args=None):
 
 
 def progress(done, total=None, message=None):
-    """Reports how far the script is; people see it while the script runs."""
+    """Reports how far the script is; people see it while the script runs.
+
+    What is no number counts as not known: a mere report does not end the script's work.
+    """
     report = {"done": _finite(done)}
     if total is not None:
         report["total"] = _finite(total)
@@ -126,7 +129,10 @@ def progress(done, total=None, message=None):
 
 
 def _finite(number):
-    number = float(number)
+    try:
+        number = float(number)
+    except (TypeError, ValueError, OverflowError):
+        return None
     return number if number - number == 0 else None
 
 
