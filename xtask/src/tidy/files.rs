@@ -66,24 +66,18 @@ pub(crate) fn nothing_of_this_machine(tree: &Tree) -> Vec<String> {
         if [".npmrc", "pip.conf", ".pypirc", "uv.toml"].contains(&name) {
             faults.push(format!("{path} configures a registry; that is the machine's matter"));
         }
-        let sources: &[(&str, &str, &str)] = &[
-            (
-                "Cargo.lock",
-                "source = \"",
-                "registry+https://github.com/rust-lang/crates.io-index\"",
-            ),
-            ("package-lock.json", "\"resolved\": \"", "https://registry.npmjs.org/"),
-        ];
-        for (lock, key, allowed) in sources {
-            if name != *lock {
-                continue;
-            }
-            for (index, line) in text.lines().enumerate() {
-                let source = line.split_once(key).map(|(_, rest)| rest);
-                if source.is_some_and(|source| !source.starts_with(allowed)) {
-                    faults.push(format!("{path}:{} names a registry of this machine", index + 1));
-                }
-            }
+        // Cargo names its public index whatever the machine uses; npm can leave addresses out
+        // (`omit-lockfile-registry-resolved`).
+        let foreign = |line: &str| match name {
+            "Cargo.lock" => line
+                .split_once("source = \"")
+                .is_some_and(|(_, source)| !source.ends_with("/crates.io-index\"")),
+            "package-lock.json" => line.contains("\"resolved\": \"http"),
+            _ => false,
+        };
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| foreign(line)) {
+            let line = line.trim();
+            faults.push(format!("{path}:{} names a registry: {line}", index + 1));
         }
         if path == ".cargo/config.toml"
             && ["[source", "[registries", "[registry"].iter().any(|table| text.contains(table))
