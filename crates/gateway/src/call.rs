@@ -221,11 +221,30 @@ impl Gateway {
 
     /// `resolve → check → decide → approve`.
     async fn prepare(&self, call: &Call) -> Result<Ready, Outcome> {
+        self.settle_definition(call).await.map_err(Outcome::Refused)?;
         let target = resolve(self, call).map_err(Outcome::Refused)?;
         let plan = check(self, call, target).await.map_err(Outcome::Refused)?;
         let decision = decide(self, call, &plan).await.map_err(Outcome::Refused)?;
         let grant = approve(self, call, &plan, decision).await?;
         Ok(Ready { plan, grant })
+    }
+
+    /// What is decided is decided about the tool as it is now: a server that has announced a
+    /// change is waited for, and where its new list does not come, nothing is written.
+    async fn settle_definition(&self, call: &Call) -> Result<(), Failure> {
+        let table = self.catalog.table();
+        let Some(known) = table.get(&call.tool) else { return Ok(()) };
+        if known.source.settled().await
+            || visible(&call.session, known).is_none_or(|facts| facts.effect == Effect::Read)
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "its server has announced that its tools changed and does not list them, so {} was \
+             not called; try again",
+            known.name
+        );
+        Err(Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) })
     }
 
     /// `run → record`.

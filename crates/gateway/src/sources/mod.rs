@@ -27,6 +27,12 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
     /// Told whenever the snapshot changes.
     fn changes(&self) -> watch::Receiver<u64>;
 
+    /// Waits, but not for long, until the snapshot holds every change that the source has
+    /// announced; whether it does. A decision about a call is made on what the tool is now.
+    async fn settled(&self) -> bool {
+        true
+    }
+
     /// Carries out a call that was decided to be allowed.
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError>;
 }

@@ -99,6 +99,21 @@ async fn a_changed_definition_voids_question_answer_and_session() {
     done(call().await);
 }
 
+/// The next write went out under the definition that its server had just withdrawn.
+#[tokio::test]
+async fn nothing_is_written_under_a_definition_whose_change_was_announced() {
+    let ground = Ground::new().await;
+    let call = |tool: &'static str| ground.call(tool, json!({"sn": "a"}));
+    let open = asked(call("fleet__set").await);
+    ground.gateway.answer(&open.id, Answer::Once, "bob").await.unwrap();
+    ground.fleet.announce();
+    let outcome = call("fleet__set").await;
+    let Outcome::Refused(failure) = outcome else { panic!("{outcome:?}") };
+    assert!(failure.retryable && failure.message.contains("tools changed"), "{failure:?}");
+    assert_eq!(ground.fleet.count("set"), 0);
+    done(call("fleet__get").await);
+}
+
 /// Somebody had allowed it, and was asked again although nothing had been done.
 #[tokio::test]
 async fn an_approval_of_which_nothing_was_done_is_given_back() {

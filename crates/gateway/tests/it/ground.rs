@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub(crate) struct Fake {
     changes: watch::Sender<u64>,
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
     pub(crate) cancelled: AtomicU64,
+    unsettled: AtomicBool,
 }
 
 pub(crate) fn tool(name: &str, more: Value) -> Arc<mcp::Tool> {
@@ -96,7 +97,13 @@ impl Fake {
             changes: watch::channel(0).0,
             calls: Mutex::default(),
             cancelled: AtomicU64::new(0),
+            unsettled: AtomicBool::new(false),
         })
+    }
+
+    /// From now on it has announced a change that it does not list.
+    pub(crate) fn announce(&self) {
+        self.unsettled.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn now(&self, tools: Vec<Arc<mcp::Tool>>, state: State) {
@@ -141,6 +148,10 @@ impl Source for Fake {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
+    }
+
+    async fn settled(&self) -> bool {
+        !self.unsettled.load(Ordering::SeqCst)
     }
 
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError> {

@@ -130,6 +130,13 @@ impl Client {
         &self.shared.info
     }
 
+    /// How often the server has announced that its tools changed. A list that was asked for after
+    /// this was read holds all that was announced until then.
+    #[must_use]
+    pub fn announced_changes(&self) -> u64 {
+        self.shared.connection.inbox.announced()
+    }
+
     /// All tools, every page, raw. Definitions that are broken are left out and logged.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         lists::list_tools(&self.shared).await

@@ -35,6 +35,9 @@ impl Default for Patience {
 /// So soon after a failed attempt a call does not have the server tried again.
 const ATTEMPTS_APART: Duration = Duration::from_secs(1);
 
+/// How long a call waits for the new list of a server that has announced one.
+const SETTLING: Duration = Duration::from_secs(2);
+
 /// One of the user's MCP servers.
 #[derive(Debug)]
 pub struct Upstream {
@@ -53,6 +56,10 @@ struct Shared {
     wake: Notify,
     /// Has the tools listed again, since a call suggests that they changed.
     doubt: Notify,
+    /// Has a list that is due anyway fetched at once, since a call waits for it.
+    hurry: Notify,
+    /// So many announced changes of this connection's are in the snapshot.
+    listed: watch::Sender<u64>,
     closing: CancellationToken,
     finished: CancellationToken,
 }
@@ -81,6 +88,8 @@ impl Upstream {
             link: watch::Sender::default(),
             wake: Notify::new(),
             doubt: Notify::new(),
+            hurry: Notify::new(),
+            listed: watch::Sender::new(0),
             closing: CancellationToken::new(),
             finished: CancellationToken::new(),
         });
@@ -113,6 +122,20 @@ impl Source for Upstream {
 
     fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
+    }
+
+    async fn settled(&self) -> bool {
+        let announced = match &self.shared.link.borrow().client {
+            Some(client) => client.announced_changes(),
+            None => return true,
+        };
+        if *self.shared.listed.borrow() >= announced {
+            return true;
+        }
+        let mut listed = self.shared.listed.subscribe();
+        self.shared.hurry.notify_one();
+        let wait = listed.wait_for(|listed| *listed >= announced);
+        matches!(tokio::time::timeout(SETTLING, wait).await, Ok(Ok(_)))
     }
 
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError> {

@@ -34,6 +34,8 @@ struct Up {
     client: Client,
     tools: Vec<Tool>,
     events: mpsc::UnboundedReceiver<Event>,
+    /// So many changes were announced before they were listed.
+    announced: u64,
     /// The tools changed while they were listed.
     is_stale: bool,
 }
@@ -106,8 +108,9 @@ async fn bring_up(
             None => Client::connect(endpoint, patience, sender).await,
         };
         let client = client.map_err(|error| error.to_string())?;
+        let announced = client.announced_changes();
         match client.list_tools().await {
-            Ok(tools) => Ok((client, tools)),
+            Ok(tools) => Ok((client, tools, announced)),
             Err(error) => {
                 client.close().await;
                 Err(format!("its tools could not be listed: {error}"))
@@ -119,8 +122,8 @@ async fn bring_up(
     loop {
         tokio::select! {
             up = &mut connect => {
-                let (client, tools) = up?;
-                return Ok(Up { client, tools, events, is_stale });
+                let (client, tools, announced) = up?;
+                return Ok(Up { client, tools, events, announced, is_stale });
             }
             Some(event) = events.recv() => match event {
                 Event::ToolsChanged => is_stale = true,
@@ -132,7 +135,7 @@ async fn bring_up(
 
 /// Offers a connection until it ends; gives the reason.
 async fn serve(shared: &Shared, up: Up) -> String {
-    let Up { client, tools, mut events, is_stale } = up;
+    let Up { client, tools, mut events, announced, is_stale } = up;
     tracing::info!(
         server = shared.name,
         revision = client.info().revision.0,
@@ -140,6 +143,7 @@ async fn serve(shared: &Shared, up: Up) -> String {
         "an MCP server is ready"
     );
     shared.publish(Some(tools), State::Ready);
+    shared.listed.send_replace(announced);
     shared.link.send_modify(|link| {
         link.client = Some(client.clone());
         link.number += 1;
@@ -167,12 +171,15 @@ async fn serve(shared: &Shared, up: Up) -> String {
                     list_at = list_at.or(Some(now));
                 }
             }
+            () = shared.hurry.notified() => list_at = Some(Instant::now()),
             () = tokio::time::sleep_until(list_at.unwrap_or_else(Instant::now)), if list_at.is_some() => {
+                let announced = client.announced_changes();
                 let outcome = client.list_tools().await;
                 listed = Instant::now();
                 list_at = match outcome {
                     Ok(tools) => {
                         shared.publish(Some(tools), State::Ready);
+                        shared.listed.send_replace(announced);
                         pause = FIRST_PAUSE;
                         None
                     }

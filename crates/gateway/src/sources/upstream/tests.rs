@@ -145,6 +145,21 @@ async fn changes_are_fetched_and_told() {
 }
 
 #[tokio::test]
+async fn a_change_announced_before_an_answer_is_there_for_the_next_decision() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notes");
+    let upstream = Upstream::start("turns", hostile(&["turns", path.to_str().unwrap()]), BRIEF);
+    until(&upstream, "ready", is_ready).await;
+    let destructive = |snapshot: &Snapshot| snapshot.tools[0].annotations.destructive;
+    assert_eq!(destructive(&upstream.snapshot()), None);
+    assert!(upstream.settled().await);
+    upstream.call(call(json!({}))).await.unwrap();
+    assert!(upstream.settled().await);
+    assert_eq!(destructive(&upstream.snapshot()), Some(true));
+    upstream.close().await;
+}
+
+#[tokio::test]
 async fn a_failed_list_does_not_replace_a_good_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("notes");
@@ -159,6 +174,7 @@ async fn a_failed_list_does_not_replace_a_good_one() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(names(&upstream.snapshot()), ["echo"]);
     assert_eq!(upstream.snapshot().state, State::Ready);
+    assert!(!upstream.settled().await, "what was announced was never listed");
     upstream.close().await;
 }
 

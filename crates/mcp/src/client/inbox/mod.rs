@@ -3,7 +3,7 @@
 //! The first answer to a request counts; later ones, answers to nothing and forged ids are dropped.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub(crate) struct Inbox {
     next: AtomicI64,
     modern: AtomicBool,
     changed: Notify,
+    /// How often it was said.
+    announced: AtomicU64,
     ended: watch::Sender<Option<String>>,
     journal: Journal,
 }
@@ -74,6 +76,7 @@ impl Inbox {
             next: AtomicI64::new(1),
             modern: AtomicBool::new(false),
             changed: Notify::new(),
+            announced: AtomicU64::new(0),
             ended: watch::Sender::new(None),
             journal,
         }
@@ -258,7 +261,10 @@ impl Inbox {
         let fields: Fields<'_> = message::fields(params);
         let id = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok());
         match method {
-            "notifications/tools/list_changed" => self.changed.notify_one(),
+            "notifications/tools/list_changed" => {
+                self.announced.fetch_add(1, Ordering::Release);
+                self.changed.notify_one();
+            }
             "notifications/progress" => {
                 let Some(token) = id(fields.progress_token) else { return };
                 let mut all = self.waiting();
@@ -304,6 +310,12 @@ impl Inbox {
             self.journal.tools_changed();
             tokio::time::sleep(CHANGES_APART).await;
         }
+    }
+
+    /// How often the server has said that its tools changed. What it said before an answer is
+    /// counted when the answer is there.
+    pub(crate) fn announced(&self) -> u64 {
+        self.announced.load(Ordering::Acquire)
     }
 
     /// Says that the tool list may have changed.
