@@ -70,7 +70,7 @@ pub(crate) struct Watch {
     pub(crate) processes: u32,
 }
 
-/// The layers of [`LeftOut`](crate::LeftOut), by number, so that the keeper need not be compiled
+/// The layers of `LeftOut`, by number, so that the keeper need not be compiled
 /// differently for tests: the shipped server always sends zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

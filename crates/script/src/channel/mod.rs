@@ -16,7 +16,7 @@
 //! while earlier ones wait or replies pile up, and who keeps sending what cannot be read is no
 //! longer listened to. Ids are the script's own matter: they are given back as they came.
 //!
-//! One task serves one script; see [`serve`].
+//! One task serves one script; see [`serve()`].
 
 mod serve;
 

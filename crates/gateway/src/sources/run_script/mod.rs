@@ -1,6 +1,6 @@
 //! The tool `run_script`: one script that calls servers' tools, in the sandbox, through the gateway.
 //!
-//! [`plan`] refuses what cannot work before anybody is asked, [`run`] starts what was granted. What
+//! [`plan()`] refuses what cannot work before anybody is asked, [`run()`] starts what was granted. What
 //! a single call of the script may do is not decided here: it takes the same road as any other.
 
 use std::sync::{Arc, OnceLock};
