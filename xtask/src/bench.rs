@@ -136,7 +136,9 @@ fn document(table: &str) -> String {
         "# Performance\n\n\
          Written by `cargo run --release -p xtask -- bench` on {}. Ratios are within one run, the \
          two sides taking turns, so they carry over to other machines better than the times do; \
-         no test asserts them. The bounds are promises, the aims are where this should go.\n\n\
+         no test asserts them. The bounds are promises, the aims are where this should go. The rows about \
+         one `call` and `call_many` have both sides on one processor, because elsewhere the scheduler's \
+         choice decides what a round trip costs.\n\n\
          {table}",
         machine()
     )
