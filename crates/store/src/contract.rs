@@ -26,7 +26,12 @@ async fn postgres() -> Option<Place> {
     let Ok(url) = std::env::var("PINFOLD_TEST_POSTGRES") else {
         let required = std::env::var("PINFOLD_TEST_REQUIRE").is_ok_and(|value| value == "all");
         assert!(!required, "PINFOLD_TEST_POSTGRES is not set, and every test is required");
-        eprintln!("SKIPPED: set PINFOLD_TEST_POSTGRES to run the store's contract on PostgreSQL");
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!(
+                "SKIPPED: set PINFOLD_TEST_POSTGRES to run the store's contract on PostgreSQL\n"
+            ),
+        );
         return None;
     };
     Some(Place { store: Store::open(&url).await.unwrap(), _folder: None })

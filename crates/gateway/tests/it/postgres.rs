@@ -12,7 +12,10 @@ fn url() -> Option<String> {
     let required = std::env::var("PINFOLD_TEST_REQUIRE").is_ok_and(|value| value == "all");
     assert!(url.is_some() || !required, "PINFOLD_TEST_POSTGRES is not set");
     if url.is_none() {
-        eprintln!("SKIPPED: set PINFOLD_TEST_POSTGRES to run the gateway on PostgreSQL");
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("SKIPPED: set PINFOLD_TEST_POSTGRES to run the gateway on PostgreSQL\n"),
+        );
     }
     url
 }

@@ -118,7 +118,10 @@ impl SmallDisk {
         }
         let required = std::env::var("PINFOLD_TEST_REQUIRE").is_ok_and(|value| value == "all");
         assert!(!required, "a small disk cannot be mounted, and every test is required");
-        eprintln!("SKIPPED: a full disk needs root to be tried");
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("SKIPPED: a full disk needs root to be tried\n"),
+        );
         None
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn installed(path: &str) -> Option<PathBuf> {
 /// Says that a test did not run; fails where everything must run.
 pub(crate) fn skip(why: &str) {
     assert!(std::env::var("PINFOLD_TEST_REQUIRE").as_deref() != Ok("all"), "{why}");
-    eprintln!("SKIPPED: {why}");
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("SKIPPED: {why}\n"));
 }
 
 pub(crate) fn stdio(command: impl AsRef<Path>, args: &[&str]) -> Endpoint {

@@ -235,12 +235,18 @@ mod tests {
     fn a_process_made_in_a_group_is_killed_with_it() {
         let places = super::super::discover::places();
         let Some(place) = places.iter().find(|place| place.unified) else {
-            eprintln!("SKIPPED: no unified hierarchy is mounted");
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("SKIPPED: no unified hierarchy is mounted\n"),
+            );
             return;
         };
         let parent = place.own.join(names::fresh());
         if std::fs::create_dir(&parent).is_err() {
-            eprintln!("SKIPPED: {} cannot be written", place.own.display());
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("SKIPPED: {} cannot be written\n", place.own.display()),
+            );
             return;
         }
         let hierarchy =

@@ -44,7 +44,7 @@ pub(crate) fn skip(why: &str) {
         std::env::var_os("PINFOLD_TEST_REQUIRE").is_none_or(|value| value != "all"),
         "a test that is required cannot run: {why}"
     );
-    eprintln!("SKIPPED: {why}");
+    let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("SKIPPED: {why}\n"));
 }
 
 pub(crate) fn is_root() -> bool {

@@ -111,7 +111,10 @@ async fn numpy_and_pandas_compute_under_a_limit() {
     let Some(interpreter) = interpreter.filter(|python| python.exists()) else {
         let missing = "no venv with numpy and pandas in PINFOLD_TEST_TOOLS";
         if std::env::var_os(crate::ordinary::MARK).is_some() {
-            eprintln!("SKIPPED: {missing} for an ordinary user");
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("SKIPPED: {missing} for an ordinary user\n"),
+            );
             return;
         }
         return skip(&format!("{missing} (install with .ci/test-tools)"));

@@ -14,7 +14,10 @@ async fn numpy_and_pandas_work_under_the_limits() {
         let missing = "no venv with numpy and pandas in PINFOLD_TEST_TOOLS";
         if std::env::var_os(crate::ordinary::MARK).is_some() {
             // It may be there and not be readable for this user.
-            eprintln!("SKIPPED: {missing} for an ordinary user");
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("SKIPPED: {missing} for an ordinary user\n"),
+            );
             return;
         }
         return skip(&format!("{missing} (install with .ci/test-tools)"));

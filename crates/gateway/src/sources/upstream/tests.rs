@@ -274,7 +274,7 @@ async fn a_restarted_http_server_is_found_again() {
     if !python.exists() {
         let why = format!("{} is not there (install with .ci/test-tools)", python.display());
         assert!(std::env::var("PINFOLD_TEST_REQUIRE").as_deref() != Ok("all"), "{why}");
-        eprintln!("SKIPPED: {why}");
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("SKIPPED: {why}\n"));
         return;
     }
     let serve = |port: u16| {
