@@ -27,6 +27,26 @@ const PLACE: &str = "/var/tmp";
 /// What every secret of a stage starts with.
 pub(super) const SECRET: &str = "secret-of-";
 
+/// Gives this user a key for as long as the thread lives: whether the kernel's lists of keys show
+/// anything must not hang on what else runs on the machine.
+pub(super) fn own_a_key() {
+    const PROCESS_KEYRING: libc::c_int = -2;
+    let (kind, name) = (c"user", c"pinfold-escapes");
+    #[expect(unsafe_code, reason = "no crate that is here has add_key")]
+    // SAFETY: two strings that end in NUL, and a payload of the length that is given.
+    let key = unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            kind.as_ptr(),
+            name.as_ptr(),
+            c"x".as_ptr(),
+            1_usize,
+            PROCESS_KEYRING,
+        )
+    };
+    assert!(key >= 0, "no key: {}", std::io::Error::last_os_error());
+}
+
 pub(super) struct Stage {
     directory: TempDir,
     /// Names this stage in environments, file names and keys: eight hexadecimal digits.
