@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gateway::config::{Approvals, Profile, Scripts};
+use gateway::config::{Approvals, BackgroundCalls, Profile, Scripts};
 use gateway::sources::{Snapshot, Source, SourceCall, SourceError, State};
 use gateway::{Gateway, Origin, Outcome, Parts, Request, Session};
 use serde_json::value::{RawValue, to_raw_value};
@@ -213,6 +213,7 @@ async fn measure() {
         profiles: [("default".to_owned(), profile)].into(),
         scripts: Scripts { max_calls: 1_000_000, ..Scripts::default() },
         approvals: Approvals::default(),
+        background: BackgroundCalls::default(),
         data_dir: data.path().to_owned(),
         isolation: "full".to_owned(),
     })

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
@@ -44,14 +45,32 @@ impl Known {
         self.schema.get_or_init(|| Schema::compile(&self.name, &self.tool.input_schema))
     }
 
-    /// Its definition with the full name in it.
+    /// Its definition as it is offered: with the full name in it.
     pub(crate) fn renamed(&self) -> Arc<RawValue> {
         let make = || {
             let renamed = json::with_member(&self.tool.raw, "name", &self.name);
-            renamed.map_or_else(|_| Arc::from(self.tool.raw.clone()), Arc::from)
+            let renamed = renamed.unwrap_or_else(|_| self.tool.raw.clone());
+            if self.tool.task_support != mcp::TaskSupport::Required {
+                return Arc::from(renamed);
+            }
+            Arc::from(with_optional_task(&renamed).unwrap_or(renamed))
         };
         self.renamed.get_or_init(make).clone()
     }
+}
+
+/// A plain call of what can only be a task is possible here: it is answered with where the result
+/// will be.
+fn with_optional_task(definition: &RawValue) -> Result<Box<RawValue>, String> {
+    #[derive(Deserialize)]
+    struct Definition<'a> {
+        #[serde(borrow)]
+        execution: &'a RawValue,
+    }
+    let found: Definition<'_> =
+        serde_json::from_str(definition.get()).map_err(|error| error.to_string())?;
+    let execution = json::with_member(found.execution, "taskSupport", "optional")?;
+    json::with_value(definition, "execution", execution.get())
 }
 
 /// All tools at one time.

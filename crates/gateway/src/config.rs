@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -288,6 +289,40 @@ impl Approvals {
     }
 }
 
+/// Calls that take long.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackgroundCalls {
+    /// Seconds after which a call of a model or a chat goes on in the background; 45 by default,
+    /// 0 for never: then there are no background calls, and no tools that can only be run there.
+    pub auto_after_sec: u64,
+}
+
+impl Default for BackgroundCalls {
+    fn default() -> Self {
+        Self { auto_after_sec: 45 }
+    }
+}
+
+impl BackgroundCalls {
+    /// Says which value is out of bounds and what would do.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.auto_after_sec <= 24 * 3600 {
+            Ok(())
+        } else {
+            Err(format!(
+                "background_calls.auto_after_sec = {} is out of bounds: give 1 to 86400, or 0 for \
+                 never",
+                self.auto_after_sec
+            ))
+        }
+    }
+
+    pub(crate) fn after(&self) -> Option<Duration> {
+        (self.auto_after_sec > 0).then(|| Duration::from_secs(self.auto_after_sec))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -376,5 +411,8 @@ mod tests {
         }
         assert!(Scripts::default().validate().is_ok());
         assert!(Approvals { expire_sec: 0 }.validate().is_err());
+        let after = |auto_after_sec| BackgroundCalls { auto_after_sec };
+        assert!(after(100_000).validate().unwrap_err().contains("give 1 to 86400"));
+        assert_eq!((after(0).after(), after(1).after()), (None, Some(Duration::from_secs(1))));
     }
 }

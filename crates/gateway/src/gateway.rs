@@ -11,14 +11,15 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::Background;
 use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
-use crate::config::{Approvals, Profile, Scripts};
+use crate::config::{Approvals, BackgroundCalls, Profile, Scripts};
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::session::Session;
-use crate::sources::run_script;
 use crate::sources::{Source, State};
+use crate::sources::{background, run_script};
 use crate::{names, recovery};
 
 /// The source of our own tools, as it is shown.
@@ -39,6 +40,8 @@ pub struct Parts {
     pub scripts: Scripts,
     /// How approvals behave.
     pub approvals: Approvals,
+    /// When calls go on in the background.
+    pub background: BackgroundCalls,
     /// Where everything is written; workspaces of sessions are below it.
     pub data_dir: PathBuf,
     /// The isolation level in force, for audit rows.
@@ -93,6 +96,7 @@ pub struct Gateway {
     pub(crate) data_dir: PathBuf,
     pub(crate) isolation: String,
     pub(crate) owner: Owner,
+    pub(crate) background: Background,
     /// What the store has not taken yet.
     pub(crate) backlog: Backlog,
     /// Calls that run, each in a task of its own.
@@ -104,10 +108,20 @@ pub struct Gateway {
 impl Gateway {
     /// Puts the parts together and settles what a crashed process left behind.
     pub async fn open(parts: Parts) -> Result<Arc<Self>, Error> {
-        let Parts { store, engine, sources, profiles, scripts, approvals, data_dir, isolation } =
-            parts;
+        let Parts {
+            store,
+            engine,
+            sources,
+            profiles,
+            scripts,
+            approvals,
+            background,
+            data_dir,
+            isolation,
+        } = parts;
         scripts.validate().map_err(Error::Setting)?;
         approvals.validate().map_err(Error::Setting)?;
+        background.validate().map_err(Error::Setting)?;
         check_names(&sources, &profiles)?;
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data_dir);
         let data_dir = made.and_then(|()| std::fs::canonicalize(&data_dir)).map_err(|error| {
@@ -135,6 +149,7 @@ impl Gateway {
             data_dir,
             isolation,
             owner,
+            background: Background::new(background.after()),
             backlog: Backlog::default(),
             jobs: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -263,10 +278,30 @@ impl Gateway {
             })
             .collect();
         if self.without_scripts(session).is_none() {
-            listed.push(run_script::listed(session, &self.scripts));
+            let background = self.background.after.is_some();
+            listed.push(run_script::listed(session, &self.scripts, background));
+        }
+        if let Some(after) = self.background.after {
+            listed.extend(background::listed(after));
+        } else {
+            listed.retain(|tool| !tool.task_only);
         }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
+    }
+
+    /// Whether a client that knows tasks may call this tool as one.
+    pub fn may_be_task(&self, session: &Session, tool: &str) -> bool {
+        if self.background.after.is_none() {
+            return false;
+        }
+        if tool == run_script::NAME {
+            return true;
+        }
+        self.catalog.table().get(tool).is_some_and(|known| {
+            known.tool.task_support != mcp::TaskSupport::Forbidden
+                && visible(session, known).is_some()
+        })
     }
 
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.

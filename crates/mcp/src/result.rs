@@ -56,6 +56,11 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 impl CallResult {
+    /// Reads a result object that was kept as it was sent.
+    pub fn parse(raw: Box<RawValue>) -> Result<Self, Error> {
+        Self::read(raw, true)
+    }
+
     /// Reads the result of `tools/call`. `modern` says in which era it was given: before 2026-07-28
     /// structured content is an object, so that null there only means that there is none.
     pub(crate) fn read(raw: Box<RawValue>, modern: bool) -> Result<Self, Error> {

@@ -147,6 +147,7 @@ async fn gateway(
         profiles,
         scripts: config.file.scripts.clone(),
         approvals: config.file.approvals.clone(),
+        background: config.file.background_calls.clone(),
         data_dir: config.file.data_dir.clone(),
         isolation,
     })

@@ -10,6 +10,7 @@ mod migrate;
 
 mod approvals;
 mod audit;
+mod background;
 mod owners;
 mod scripts;
 mod sessions;
@@ -21,6 +22,7 @@ pub use approvals::{
     Answer, AnswerKind, ApprovalRow, ApprovalState, NewApproval, SessionAllow, Taken,
 };
 pub use audit::{AuditFilter, AuditRow};
+pub use background::{BackgroundFilter, BackgroundRow, BackgroundState};
 pub use dialect::Store;
 pub use owners::Owner;
 pub use scripts::{IntentRow, IntentState, ScriptRow, ScriptState};

@@ -1,15 +1,18 @@
 //! `resolve → check → decide`: what is called, whether it could work, and what the table says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::{Call, Caller};
+use crate::background::Begun;
 use crate::catalog::Known;
+use crate::config::Scripts;
 use crate::gateway::{Gateway, visible};
 use crate::policy::{self, Decision, Facts, From};
 use crate::request::Failure;
-use crate::sources::run_script;
+use crate::sources::{background, run_script};
 use crate::{json, refusal};
 
 /// What *resolve* found.
@@ -17,6 +20,7 @@ use crate::{json, refusal};
 pub(super) enum Target {
     Tool(Arc<Known>, Facts),
     RunScript,
+    Background(background::Tool),
 }
 
 /// What *check* found out about it.
@@ -24,6 +28,26 @@ pub(super) enum Target {
 pub(super) enum Plan {
     Tool(Arc<Known>, Facts),
     Script(Box<run_script::Plan>),
+    Background(background::Tool),
+}
+
+impl Plan {
+    /// What has to be known of it if it goes on in the background; nothing if it must not.
+    pub(super) fn begun(&self, scripts: &Scripts) -> Option<Begun> {
+        match self {
+            Self::Tool(_, facts) => Some(Begun {
+                description: String::new(),
+                task_only: facts.task_only,
+                longest: Duration::from_secs(scripts.call_timeout_sec),
+            }),
+            Self::Script(plan) => Some(Begun {
+                description: plan.description.clone(),
+                task_only: false,
+                longest: Duration::from_secs(scripts.timeout_sec),
+            }),
+            Self::Background(_) => None,
+        }
+    }
 }
 
 /// Name → source and definition, as far as the session may see them.
@@ -37,6 +61,12 @@ pub(super) fn resolve(gateway: &Gateway, call: &Call) -> Result<Target, Failure>
                 format!("run_script is not offered: {reason}"),
             )),
         };
+    }
+    if let Some(tool) = background::Tool::of(&call.tool)
+        && gateway.background.after.is_some()
+        && !from_script
+    {
+        return Ok(Target::Background(tool));
     }
     let table = gateway.catalog.table();
     let found = table.get(&call.tool);
@@ -53,11 +83,12 @@ pub(super) async fn check(gateway: &Gateway, call: &Call, target: Target) -> Res
     let wrong = |reason: String| call.failure(script::Kind::InvalidArguments, reason);
     match target {
         Target::Tool(known, facts) => {
-            if facts.task_only && matches!(call.caller, Caller::Direct(_)) {
+            if facts.task_only && matches!(call.caller, Caller::Direct(_)) && call.begun.is_none() {
                 return Err(call.failure(
                     script::Kind::TaskOnly,
                     format!(
-                        "{} can only be run as a background task, which this version cannot do",
+                        "{} can only be run in the background, which calls from the command line \
+                         never are, and no call where background_calls.auto_after_sec is 0",
                         known.name
                     ),
                 ));
@@ -68,6 +99,10 @@ pub(super) async fn check(gateway: &Gateway, call: &Call, target: Target) -> Res
         Target::RunScript => {
             let plan = run_script::plan(gateway, call).await?;
             Ok(Plan::Script(Box::new(plan)))
+        }
+        Target::Background(tool) => {
+            tool.check(&call.arguments).map_err(wrong)?;
+            Ok(Plan::Background(tool))
         }
     }
 }
@@ -93,6 +128,8 @@ pub(super) async fn decide(
     let mode = call.session.profile.permission_mode;
     match (plan, &call.caller) {
         (Plan::Script(plan), _) => Ok(plan.decision()),
+        // About what the caller itself set going, in this very session.
+        (Plan::Background(_), _) => Ok(Decision::Allow),
         (Plan::Tool(known, facts), Caller::Script(script)) => {
             let from = script.standing(known);
             let question = policy::Question { mode, facts: *facts, from, session_allows: false };

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{SourceCall, SourceError};
 use crate::audit;
+use crate::background::Reports;
 use crate::call::{Call, Ended, Grant};
 use crate::catalog::Known;
 use crate::gateway::Gateway;
@@ -87,13 +88,11 @@ async fn within(
     }
 }
 
-fn forward(to: mpsc::UnboundedSender<Progress>) -> mpsc::UnboundedSender<mcp::Progress> {
+fn forward(to: Arc<Reports>) -> mpsc::UnboundedSender<mcp::Progress> {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(progress) = receiver.recv().await {
-            if to.send(Progress::Tool(progress)).is_err() {
-                return;
-            }
+            to.report(Progress::Tool(progress));
         }
     });
     sender

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::object::Object;
-use super::{Caller, Refusal};
+use super::{Caller, Refusal, tasks};
 use crate::message::{fields, shorten, text};
 use crate::revision::{LEGACY, MODERN, Revision};
 
@@ -55,11 +55,13 @@ pub(crate) fn modern(meta: Option<&RawValue>, session: Option<String>) -> Result
     }
     let capabilities = meta.get(CAPABILITIES).filter(|value| value.get().starts_with('{'));
     let capabilities = capabilities.ok_or_else(|| missing(CAPABILITIES))?;
+    let tasks = tasks::are_known(&version, Some(capabilities));
     Ok(Caller {
         revision: Revision(version),
         client: name(meta.get(CLIENT)),
         session,
         asks: shows_forms(Some(capabilities)),
+        tasks,
     })
 }
 
@@ -87,6 +89,7 @@ pub(crate) fn legacy(
         client: name(params.client_info),
         session,
         asks: *revision >= ASKS_SINCE && shows_forms(params.capabilities),
+        tasks: tasks::are_known(revision, params.capabilities),
     })
 }
 

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Service;
 use super::connection::Outlet;
 use super::peer::{Begun, Outcome, Peer};
+use super::tasks::Watched;
+use super::{Refusal, Service, tasks};
 use crate::message::{fields, flag, notification, object};
 
 const CHANGED: &str = "notifications/tools/list_changed";
@@ -16,7 +19,7 @@ const CHANGED: &str = "notifications/tools/list_changed";
 pub(crate) fn begin<S: Service>(
     peer: &Arc<Peer<S>>,
     begun: Begun,
-) -> impl Future<Output = Outcome> + Send + 'static {
+) -> Result<BoxFuture<'static, Outcome>, Refusal> {
     #[derive(Default, Deserialize)]
     struct Params<'a> {
         #[serde(borrow, default)]
@@ -27,17 +30,31 @@ pub(crate) fn begin<S: Service>(
     struct Filter<'a> {
         #[serde(borrow, default)]
         tools_list_changed: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        task_ids: Option<&'a RawValue>,
     }
     let params: Params<'_> = fields(begun.params.as_deref());
     let filter: Filter<'_> = fields(params.notifications);
     let tools = flag(filter.tools_list_changed) == Some(true);
+    let ids: Vec<String> =
+        filter.task_ids.and_then(|ids| serde_json::from_str(ids.get()).ok()).unwrap_or_default();
+    if !ids.is_empty() && !begun.caller.tasks {
+        return Err(Refusal::missing_extension(tasks::EXTENSION));
+    }
     let mut changes = peer.service.changes();
-    async move {
-        let Begun { id, running, outlet, .. } = begun;
+    let peer = Arc::clone(peer);
+    Ok(async move {
+        let Begun { caller, id, meta, running, outlet, .. } = begun;
+        let mut watched = Watched::of(&peer, &caller, meta, ids).await;
         let meta = object(&[("io.modelcontextprotocol/subscriptionId", id.get())]);
         // What is not named here is not told.
-        let accepted = if tools { r#"{"toolsListChanged":true}"# } else { "{}" };
-        let params = object(&[("_meta", &meta), ("notifications", accepted)]);
+        let ids = watched.ids();
+        let mut accepted = Vec::new();
+        if tools {
+            accepted.push(("toolsListChanged", "true"));
+        }
+        accepted.extend(ids.as_deref().map(|ids| ("taskIds", ids)));
+        let params = object(&[("_meta", &meta), ("notifications", &object(&accepted))]);
         outlet.send(notification("notifications/subscriptions/acknowledged", &params)).await;
         loop {
             tokio::select! {
@@ -46,10 +63,17 @@ pub(crate) fn begin<S: Service>(
                     running.cancel.cancelled().await;
                     return None;
                 },
+                told = watched.next(&meta) => {
+                    for message in told {
+                        outlet.send(message).await;
+                    }
+                    continue;
+                }
             }
             outlet.send(notification(CHANGED, &object(&[("_meta", &meta)]))).await;
         }
     }
+    .boxed())
 }
 
 /// For an older client: tells it without being asked, from when it is ready, for as long as this
@@ -57,7 +81,16 @@ pub(crate) fn begin<S: Service>(
 pub(crate) async fn announce<S: Service>(peer: Arc<Peer<S>>, outlet: Outlet) {
     let mut changes = peer.service.changes();
     peer.connection.ready().await;
-    while changes.changed().await.is_ok() {
-        outlet.send(notification(CHANGED, "{}")).await;
+    loop {
+        let messages = tokio::select! {
+            changed = changes.changed() => match changed {
+                Ok(()) => vec![notification(CHANGED, "{}")],
+                Err(_) => return,
+            },
+            ends = tasks::ends(&peer) => ends,
+        };
+        for message in messages {
+            outlet.send(message).await;
+        }
     }
 }

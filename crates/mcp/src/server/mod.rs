@@ -27,6 +27,7 @@ mod peer;
 mod call;
 mod listen;
 mod progress;
+mod tasks;
 
 mod seal;
 
@@ -38,6 +39,7 @@ pub use http::{Endpoint, Gate};
 pub use refusal::Refusal;
 pub use seal::Seal;
 pub use stdio::{serve, serve_stdio};
+pub use tasks::{Task, TaskState, Tasks};
 
 /// What is served. One per principal: who calls is not told again with each request.
 #[async_trait::async_trait]
@@ -57,6 +59,11 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
     /// Carries out a call, or says what a person has to be asked first. It has to end soon after
     /// `call.cancel` was cancelled.
     async fn call(&self, caller: &Caller, call: Call) -> Result<Answer, Refusal>;
+
+    /// Calls that go on without their requests, where there are such.
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        None
+    }
 
     /// Resolves when the question with this state was answered in another way than by the client,
     /// so that the client need not be waited for; then the call is made again.
@@ -96,6 +103,8 @@ pub struct Caller {
     pub session: Option<String>,
     /// Whether it can show a form to a person.
     pub asks: bool,
+    /// Whether it knows tasks: said so in 2026-07-28, or speaks 2025-11-25.
+    pub tasks: bool,
 }
 
 /// One call of a tool.
@@ -109,6 +118,8 @@ pub struct Call {
     pub meta: Option<Box<RawValue>>,
     /// What came of the question that this very call was answered with before.
     pub given: Option<Given>,
+    /// The client wants a task and no result; only where there are [`Service::tasks`].
+    pub as_task: bool,
     /// Where progress goes; only there if the client wants any.
     pub progress: Option<mpsc::UnboundedSender<Progress>>,
     /// Ends the call.
@@ -142,6 +153,9 @@ pub enum Answer {
     Result(Arc<RawValue>),
     /// A person has to be asked; only to a caller that [asks](Caller::asks).
     Ask(Question),
+    /// It goes on without the request: only for [`Call::as_task`], or in 2026-07-28 to a caller
+    /// that knows [tasks](Caller::tasks).
+    Task(Box<Task>),
 }
 
 /// A form for a person.

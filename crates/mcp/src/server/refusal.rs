@@ -30,6 +30,23 @@ impl Refusal {
         Self { code, message: message.into(), data: None }
     }
 
+    /// There is no such method, or not for this.
+    #[must_use]
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, message)
+    }
+
+    /// The client has to say that it knows an extension first.
+    pub(crate) fn missing_extension(name: &str) -> Self {
+        let extensions = object(&[(name, "{}")]);
+        let required = object(&[("extensions", &extensions)]);
+        Self {
+            code: code::MISSING_CAPABILITY,
+            message: format!("the client has to declare the extension {name} for this"),
+            data: Some(object(&[("requiredCapabilities", &required)])),
+        }
+    }
+
     pub(crate) fn unknown_method(method: &str) -> Self {
         let method = crate::message::shorten(method, 100);
         Self::new(code::METHOD_NOT_FOUND, format!("there is no method {method}"))

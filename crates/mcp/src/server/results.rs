@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::object::Object;
-use super::{About, Question, Tools};
+use super::{About, Question, Tools, tasks};
 use crate::message::{object, quote};
 use crate::revision::{LEGACY, MODERN, Revision};
 
@@ -19,8 +19,14 @@ pub(crate) const QUESTION: &str = "question";
 /// How long what a server says about itself may be taken for true.
 const FRESH: Duration = Duration::from_secs(300);
 
-/// What can be offered.
-const CAPABILITIES: &str = r#"{"tools":{"listChanged":true}}"#;
+/// What can be offered; `revision` is there for an older client.
+fn capabilities(with_tasks: bool, revision: Option<&Revision>) -> String {
+    let mut all = vec![("tools", r#"{"listChanged":true}"#)];
+    if with_tasks {
+        all.extend(tasks::capability(revision));
+    }
+    object(&all)
+}
 
 fn server_info(about: &About) -> String {
     object(&[
@@ -31,27 +37,27 @@ fn server_info(about: &About) -> String {
 }
 
 /// `_meta` with who answers in it.
-fn meta(about: &About) -> String {
+pub(crate) fn meta(about: &About) -> String {
     object(&[(SERVER_INFO, &server_info(about))])
 }
 
 /// Of `initialize`.
-pub(crate) fn initialized(about: &About, revision: &Revision) -> String {
+pub(crate) fn initialized(about: &About, with_tasks: bool, revision: &Revision) -> String {
     object(&[
         ("protocolVersion", &quote(&revision.0)),
-        ("capabilities", CAPABILITIES),
+        ("capabilities", &capabilities(with_tasks, Some(revision))),
         ("serverInfo", &server_info(about)),
         ("instructions", &quote(&about.instructions)),
     ])
 }
 
 /// Of `server/discover`.
-pub(crate) fn discovered(about: &About) -> String {
+pub(crate) fn discovered(about: &About, with_tasks: bool) -> String {
     let revisions: Vec<String> = MODERN.iter().chain(&LEGACY).map(|name| quote(name)).collect();
     object(&[
         ("resultType", r#""complete""#),
         ("supportedVersions", &format!("[{}]", revisions.join(","))),
-        ("capabilities", CAPABILITIES),
+        ("capabilities", &capabilities(with_tasks, None)),
         ("instructions", &quote(&about.instructions)),
         ("ttlMs", &FRESH.as_millis().to_string()),
         ("cacheScope", r#""private""#),

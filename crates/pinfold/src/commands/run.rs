@@ -94,6 +94,10 @@ impl Run {
                 Outcome::Done(result) => return show(&result, open.session.workspace(), printed),
                 Outcome::Refused(refusal) => return Err(self.refused(open, &refusal)),
                 Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
+                Outcome::Background(call) => {
+                    // What is called from here never does.
+                    return Err(Failure::failed(anyhow!("it goes on as {}", call.id)));
+                }
                 Outcome::NeedsApproval(approval) => {
                     self.decide(open, *approval, again, cancel).await?;
                 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use gateway::config::{Approvals, Profile, Scripts, Server};
+use gateway::config::{Approvals, BackgroundCalls, Profile, Scripts, Server};
 use serde::Deserialize;
 
 /// The whole file.
@@ -158,20 +158,6 @@ impl Default for DefaultPackages {
 pub(crate) struct Network {
     /// Host names; none by default.
     pub(crate) allow: Vec<String>,
-}
-
-/// Calls that take long.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct BackgroundCalls {
-    /// Seconds after which a call goes on in the background.
-    pub(crate) auto_after_sec: u64,
-}
-
-impl Default for BackgroundCalls {
-    fn default() -> Self {
-        Self { auto_after_sec: 45 }
-    }
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -9,6 +9,8 @@ mod ask;
 
 mod outcome;
 
+mod tasks;
+
 mod key;
 
 pub(crate) use key::seal;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use gateway::sources::State;
 use gateway::{Gateway, Origin, Outcome, Request, Session};
-use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tools};
+use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tasks, Tools};
 use script::Kind;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use super::{ask, outcome};
+use super::{ask, outcome, tasks};
 use crate::config::Config;
 
 /// So long after the start does a list wait for servers that are still starting: clients that ask
@@ -47,6 +47,8 @@ pub(crate) struct Offer {
     /// How a person answers from a terminal, with `ID` in it.
     command: String,
     expire: Duration,
+    /// Whether calls go on in the background.
+    background: bool,
     opened: watch::Receiver<Option<Arc<Gateway>>>,
     changes: watch::Sender<u64>,
     sessions: Mutex<HashMap<String, Arc<Session>>>,
@@ -74,6 +76,7 @@ impl Offer {
             instructions: instructions(servers),
             command: format!("pinfold approvals approve ID{command_options}"),
             expire: Duration::from_secs(config.file.approvals.expire_sec),
+            background: config.file.background_calls.auto_after_sec > 0,
             opened,
             changes: watch::Sender::new(0),
             sessions: Mutex::default(),
@@ -82,7 +85,7 @@ impl Offer {
         })
     }
 
-    async fn gateway(&self) -> Result<Arc<Gateway>, Refusal> {
+    pub(super) async fn gateway(&self) -> Result<Arc<Gateway>, Refusal> {
         let mut opened = self.opened.clone();
         let opened = opened.wait_for(Option::is_some).await;
         let opened = opened.ok().and_then(|opened| opened.clone());
@@ -96,13 +99,11 @@ impl Offer {
         not_ready.iter().all(|(_, state)| *state != State::Starting)
     }
 
-    /// The definitions that are offered. Tools that only run as tasks are left out: this version
-    /// cannot run them.
+    /// The definitions that are offered.
     async fn definitions(&self, gateway: &Gateway) -> Result<Vec<Arc<RawValue>>, Refusal> {
         let session = self.session(gateway, &self.key).await?;
         let tools = gateway.tools(&session);
-        let usable = tools.into_iter().filter(|tool| !tool.task_only);
-        Ok(usable.map(|tool| tool.definition).collect())
+        Ok(tools.into_iter().map(|tool| tool.definition).collect())
     }
 
     /// Tells changes of what is offered, for as long as it is polled; `sources` tells of servers.
@@ -145,13 +146,13 @@ impl Offer {
     }
 
     /// The session that a request names, the transport's, or the one of those who have none.
-    async fn session_of(
+    pub(super) async fn session_of(
         &self,
         gateway: &Gateway,
         caller: &Caller,
-        call: &Call,
+        meta: Option<&RawValue>,
     ) -> Result<Arc<Session>, Refusal> {
-        let named = outcome::session(call.meta.as_deref());
+        let named = outcome::session(meta);
         let key = named.as_deref().or(caller.session.as_deref()).unwrap_or(&self.key);
         self.session(gateway, key).await
     }
@@ -172,7 +173,12 @@ impl Offer {
                 let _ = to.send(outcome::progress(progress));
             }
         };
-        let calling = gateway.call(request);
+        let calling = async {
+            match call.as_task {
+                true => gateway.call_in_background(request).await,
+                false => gateway.call(request).await,
+            }
+        };
         tokio::pin!(calling);
         let ended = loop {
             tokio::select! {
@@ -220,7 +226,13 @@ impl Service for Offer {
             gateway = self.gateway() => gateway?,
             () = call.cancel.cancelled() => return Err(Refusal::internal("cancelled")),
         };
-        let session = self.session_of(&gateway, caller, &call).await?;
+        let session = self.session_of(&gateway, caller, call.meta.as_deref()).await?;
+        if call.as_task && !gateway.may_be_task(&session, &call.name) {
+            return Err(Refusal::not_found(format!(
+                "{:?} cannot be called as a task; call it without `task`",
+                call.name.chars().take(200).collect::<String>()
+            )));
+        }
         let mut may_ask = caller.asks;
         if let Some(given) = call.given.take() {
             // After a restart: an answer about a tool that is not there yet would be void.
@@ -242,14 +254,33 @@ impl Service for Offer {
             ended = Self::attempt(&gateway, &session, &call).await;
         }
         let approval = match ended {
+            Outcome::Background(background) => {
+                return Ok(tasks::answer(&background, caller, &call));
+            }
             Outcome::NeedsApproval(approval) => approval,
-            ended => return outcome::answer(ended),
+            ended => {
+                return match outcome::answer(ended)? {
+                    Answer::Result(result) if call.as_task => {
+                        tasks::keep(&gateway, &session, &call, result).await
+                    }
+                    answer => Ok(answer),
+                };
+            }
         };
         if may_ask {
             let tools = gateway.tools(&session);
             return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
         }
-        Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
+        match Answer::text(&ask::where_to_answer(&approval, &self.command), true) {
+            Answer::Result(result) if call.as_task => {
+                tasks::keep(&gateway, &session, &call, result).await
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        self.background.then_some(self)
     }
 
     async fn answered_elsewhere(&self, state: &str) {

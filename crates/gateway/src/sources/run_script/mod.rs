@@ -47,7 +47,7 @@ pub(crate) fn facts(session: &Session) -> Facts {
 }
 
 /// As it is offered.
-pub(crate) fn listed(session: &Session, scripts: &Scripts) -> Listed {
+pub(crate) fn listed(session: &Session, scripts: &Scripts, background: bool) -> Listed {
     let facts = facts(session);
     Listed {
         name: NAME.to_owned(),
@@ -56,12 +56,12 @@ pub(crate) fn listed(session: &Session, scripts: &Scripts) -> Listed {
         approval: facts.approval,
         task_only: facts.task_only,
         in_scripts: false,
-        definition: Arc::from(definition(scripts)),
+        definition: Arc::from(definition(scripts, background)),
     }
 }
 
-fn definition(scripts: &Scripts) -> Box<RawValue> {
-    json::raw(&json!({
+fn definition(scripts: &Scripts, background: bool) -> Box<RawValue> {
+    let mut definition = json!({
         "name": NAME,
         "title": "Run a script that calls tools",
         "description": description(scripts),
@@ -75,7 +75,11 @@ fn definition(scripts: &Scripts) -> Box<RawValue> {
         // Where a client shows only names until a tool is searched for, this one is shown whole;
         // and its answer, which is bounded here, is not bounded again.
         "_meta": {"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": 500_000},
-    }))
+    });
+    if background {
+        definition["execution"] = json!({"taskSupport": "optional"});
+    }
+    json::raw(&definition)
 }
 
 fn input_schema() -> serde_json::Value {
@@ -154,7 +158,7 @@ mod tests {
     #[test]
     fn the_definition_says_what_strict_clients_ask_for() {
         let definition: serde_json::Value =
-            serde_json::from_str(definition(&Scripts::default()).get()).unwrap();
+            serde_json::from_str(definition(&Scripts::default(), true).get()).unwrap();
         assert_eq!(definition["inputSchema"]["additionalProperties"], false);
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert_eq!(definition["annotations"][hint], false, "{hint}");

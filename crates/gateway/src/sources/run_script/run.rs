@@ -225,8 +225,7 @@ impl Teller<'_> {
             elapsed_ms: millis(self.began.elapsed()),
             state,
         };
-        // Nobody has to listen.
-        let _ = to.send(Progress::Script(told));
+        to.report(Progress::Script(told));
     }
 }
 

@@ -275,16 +275,20 @@ impl Sent {
             params: Option<&'a RawValue>,
         }
         #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Params<'a> {
             #[serde(borrow, default)]
             name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            task_id: Option<&'a RawValue>,
         }
         let message: Message<'_> = fields(Some(message));
         let method = text(message.method);
-        let name = if method.as_deref() == Some("tools/call") {
-            text(fields::<Params<'_>>(message.params).name)
-        } else {
-            None
+        let params = || fields::<Params<'_>>(message.params);
+        let name = match method.as_deref() {
+            Some("tools/call") => text(params().name),
+            Some("tasks/get" | "tasks/update" | "tasks/cancel") => text(params().task_id),
+            _ => None,
         };
         let version = era::version(era::meta(message.params).as_deref());
         Self { method, name, version }
