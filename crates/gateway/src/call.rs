@@ -19,9 +19,10 @@ use crate::catalog::Known;
 use crate::gateway::{Gateway, visible};
 use crate::policy::{self, Decision, Effect, Facts, From};
 use crate::request::{Failure, Origin, Outcome, Progress, Request};
+use crate::schema::Schema;
 use crate::session::Session;
 use crate::sources::run_script::{self, Script};
-use crate::sources::tool;
+use crate::sources::{own, tool};
 use crate::{audit, json, refusal};
 
 /// Who makes a call.
@@ -91,7 +92,7 @@ impl Grant {
 #[derive(Debug)]
 enum Target {
     Tool(Arc<Known>, Facts),
-    RunScript,
+    Own(&'static own::Entry),
 }
 
 /// What *check* found out about it.
@@ -99,6 +100,7 @@ enum Target {
 enum Plan {
     Tool(Arc<Known>, Facts),
     Script(Box<run_script::Plan>),
+    Own(&'static own::Entry),
 }
 
 /// A call that may run.
@@ -256,6 +258,7 @@ impl Gateway {
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
+            Plan::Own(own) => own.tool.run(ready.grant, &self, call).await,
         };
         underway.stage = Stage::Over;
         ended.approved_by = approved_by;
@@ -304,12 +307,12 @@ impl Drop for Underway {
 /// Name → source and definition, as far as the session may see them.
 fn resolve(gateway: &Gateway, call: &Call) -> Result<Target, Failure> {
     let from_script = matches!(call.caller, Caller::Script(_));
-    if call.tool == run_script::NAME && !from_script {
-        return match gateway.without_scripts(&call.session) {
-            None => Ok(Target::RunScript),
+    if let Some(own) = own::find(&call.tool).filter(|_| !from_script) {
+        return match own.withheld(gateway, &call.session) {
+            None => Ok(Target::Own(own)),
             Some(reason) => Err(call.failure(
                 script::Kind::UnknownTool,
-                format!("run_script is not offered: {reason}"),
+                format!("{} is not offered: {reason}", call.tool),
             )),
         };
     }
@@ -337,26 +340,27 @@ async fn check(gateway: &Gateway, call: &Call, target: Target) -> Result<Plan, F
                     ),
                 ));
             }
-            fit(&known, &call.arguments).map_err(wrong)?;
+            fit(&known.name, known.schema(), &call.arguments).map_err(wrong)?;
             Ok(Plan::Tool(known, facts))
         }
-        Target::RunScript => {
+        Target::Own(own) => {
+            fit(&call.tool, own.schema(), &call.arguments).map_err(wrong)?;
+            if !own.tool.is_script() {
+                return Ok(Plan::Own(own));
+            }
             let plan = run_script::plan(gateway, call).await?;
             Ok(Plan::Script(Box::new(plan)))
         }
     }
 }
 
-fn fit(known: &Known, arguments: &RawValue) -> Result<(), String> {
+fn fit(name: &str, schema: &Schema, arguments: &RawValue) -> Result<(), String> {
     let value = json::strict(arguments)
         .map_err(|error| format!("the arguments cannot be read: {error}"))?;
     if !value.is_object() {
         return Err("the arguments must be a JSON object".to_owned());
     }
-    known
-        .schema()
-        .check(&value)
-        .map_err(|fault| format!("the arguments do not fit {}: {fault}", known.name))
+    schema.check(&value).map_err(|fault| format!("the arguments do not fit {name}: {fault}"))
 }
 
 /// The permission table, with what the store and the script know of earlier answers.
@@ -364,6 +368,7 @@ async fn decide(gateway: &Gateway, call: &Call, plan: &Plan) -> Result<Decision,
     let mode = call.session.profile.permission_mode;
     match (plan, &call.caller) {
         (Plan::Script(plan), _) => Ok(plan.decision()),
+        (Plan::Own(_), _) => Ok(Decision::Allow),
         (Plan::Tool(known, facts), Caller::Script(script)) => {
             let from = script.standing(known);
             let question = policy::Question { mode, facts: *facts, from, session_allows: false };
@@ -411,14 +416,14 @@ async fn approve(
     }
     let definitions = match plan {
         Plan::Script(plan) => plan.covered(),
-        Plan::Tool(..) => HashMap::new(),
+        Plan::Tool(..) | Plan::Own(_) => HashMap::new(),
     };
     let session = match decision {
         Decision::Allow => return Ok(Grant { by: None, approval: None, definitions }),
         Decision::Deny(reason) => {
             let known = match plan {
                 Plan::Tool(known, _) => Some(&**known),
-                Plan::Script(_) => None,
+                Plan::Script(_) | Plan::Own(_) => None,
             };
             return Err(Outcome::Refused(refusal::denied(call, known, reason)));
         }
@@ -428,6 +433,7 @@ async fn approve(
     let (key, payload) = match plan {
         Plan::Script(plan) => plan.question(&call.session, &call.arguments),
         Plan::Tool(known, _) => question(call, known, session).map_err(|error| failed(&error))?,
+        Plan::Own(_) => return Err(failed(&"nobody can be asked about it")),
     };
     let now = crate::gateway::now_ms();
     let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;
