@@ -169,7 +169,7 @@ async fn a_question_that_expires_is_told() {
 }
 
 #[tokio::test]
-async fn a_store_that_takes_nothing_fails_no_call() {
+async fn a_flood_of_events_holds_no_call_up() {
     let ground = Ground::new().await;
     done(ground.call("fleet__get", json!({"sn": "a"})).await);
     let begun = std::time::Instant::now();
