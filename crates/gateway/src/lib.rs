@@ -23,6 +23,7 @@ pub mod policy;
 mod approval;
 
 mod background;
+mod events;
 
 pub mod sources;
 
@@ -37,6 +38,7 @@ mod json;
 
 pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
 pub use background::{BackgroundCall, BackgroundState, LastProgress, Whose};
+pub use events::{Event, Listener, Resolution, Told};
 pub use gateway::{Error, Gateway, Listed, Parts};
 pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;

@@ -5,9 +5,10 @@
 use crate::dialect::Durability;
 use crate::{Error, Store};
 
-const STEPS: [&str; 2] = [
+const STEPS: [&str; 3] = [
     include_str!("../migrations/0001_first.sql"),
-    include_str!("../migrations/0002_background.sql"),
+    include_str!("../migrations/0002_events.sql"),
+    include_str!("../migrations/0003_background.sql"),
 ];
 
 pub(crate) async fn run(store: &Store) -> Result<(), Error> {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BackgroundCall, KEPT, Live, MOST_KEPT, MOST_RUNNING, results};
 use crate::backlog::Ending;
 use crate::call::Call;
+use crate::events::Event;
 use crate::gateway::{Error, Gateway, now_ms};
 use crate::json;
 use crate::records::ARGUMENT_BYTES;
@@ -62,7 +63,7 @@ impl Gateway {
                 return;
             }
         };
-        let id = row.id.clone();
+        let (id, description) = (row.id.clone(), row.description.clone());
         let over = CancellationToken::new();
         let live = Live {
             cancel: call.cancel.clone(),
@@ -74,6 +75,12 @@ impl Gateway {
             call.cancel.cancel();
         }
         self.background.changed();
+        let event = Event::BackgroundStarted {
+            background: id.clone(),
+            tool: call.tool.clone(),
+            description,
+        };
+        self.publish(&call.session.id, event);
         let outcome = loop {
             tokio::select! {
                 outcome = &mut job => break outcome,
@@ -100,6 +107,10 @@ impl Gateway {
         self.background.live().remove(&id);
         over.cancel();
         self.background.changed();
+        let outcome = super::BackgroundState::from(state).word().to_owned();
+        let tool = call.tool.clone();
+        let event = Event::BackgroundFinished { background: id, tool, outcome };
+        self.publish(&call.session.id, event);
     }
 
     /// Writes down that the call goes on in the background.

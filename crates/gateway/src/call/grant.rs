@@ -52,14 +52,14 @@ pub(super) async fn approve(
     }
     let definitions = match plan {
         Plan::Script(plan) => plan.covered(),
-        Plan::Tool(..) | Plan::Background(_) => HashMap::new(),
+        Plan::Tool(..) | Plan::Own(_) => HashMap::new(),
     };
     let session = match decision {
         Decision::Allow => return Ok(Grant { by: None, approval: None, definitions }),
         Decision::Deny(reason) => {
             let known = match plan {
                 Plan::Tool(known, _) => Some(&**known),
-                Plan::Script(_) | Plan::Background(_) => None,
+                Plan::Script(_) | Plan::Own(_) => None,
             };
             return Err(Outcome::Refused(refusal::denied(call, known, reason)));
         }
@@ -68,9 +68,8 @@ pub(super) async fn approve(
     let failed = |error: &dyn std::fmt::Display| Outcome::Refused(refusal::unstored(call, error));
     let (key, payload) = match plan {
         Plan::Script(plan) => plan.question(&call.session, &call.arguments),
-        // The table never asks about it.
-        Plan::Background(_) => return Err(failed(&"nobody can be asked about this")),
         Plan::Tool(known, _) => question(call, known, session).map_err(|error| failed(&error))?,
+        Plan::Own(_) => return Err(failed(&"nobody can be asked about it")),
     };
     let now = crate::gateway::now_ms();
     let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;

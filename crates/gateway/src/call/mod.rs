@@ -19,7 +19,7 @@ use crate::policy::Effect;
 use crate::request::{Failure, Origin, Outcome};
 use crate::session::Session;
 use crate::sources::run_script::{self, Script};
-use crate::sources::{background, tool};
+use crate::sources::tool;
 use crate::{audit, json};
 
 mod job;
@@ -108,8 +108,10 @@ impl Gateway {
             Ok(ready) => ready,
             Err(outcome) => {
                 underway.stage = Stage::Over;
-                audit::record(self, &underway.call, &Ended::before(outcome.clone())).await;
-                return outcome;
+                let ended = Ended::before(outcome);
+                audit::record(self, &underway.call, &ended).await;
+                self.tell_finished(&underway.call, None, &ended);
+                return ended.outcome;
             }
         };
         let gateway = self.clone();
@@ -158,13 +160,14 @@ impl Gateway {
         let approval = ready.grant.approval();
         underway.stage = Stage::Run;
         let call = &*underway.call;
+        let told = self.tell_started(call);
         if let Some(begun) = &call.begun {
             begun.send_replace(ready.plan.begun(&self.scripts));
         }
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
-            Plan::Background(tool) => background::run(ready.grant, &self, call, tool).await,
+            Plan::Own(own) => own.tool.run(ready.grant, &self, call).await,
         };
         underway.stage = Stage::Over;
         ended.approved_by = approved_by;
@@ -172,6 +175,7 @@ impl Gateway {
             give_back(&self, &approval, &mut ended.outcome).await;
         }
         audit::record(&self, &underway.call, &ended).await;
+        self.tell_finished(&underway.call, told, &ended);
         ended.outcome
     }
 }

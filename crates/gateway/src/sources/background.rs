@@ -1,21 +1,23 @@
 //! Our own tools about calls in the background: `background_list`, `background_result`,
 //! `background_cancel`. They know only those of the caller's own session.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::own::Own;
 use crate::background::{BackgroundCall, BackgroundState, Whose, said};
 use crate::call::{Call, Ended, Grant};
-use crate::gateway::{Gateway, Listed, OWN, now_ms};
+use crate::config::ToolRule;
+use crate::gateway::{Gateway, now_ms};
 use crate::json;
-use crate::policy::{ApprovalRule, Effect};
+use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::refusal;
 use crate::request::Outcome;
-use crate::schema::Schema;
+use crate::session::Session;
 
 /// Calls that a list shows.
 const SHOWN: u32 = 50;
@@ -40,25 +42,11 @@ struct Arguments {
 }
 
 /// Longest wait for a result: shorter than the time after which clients were found to give up.
-pub(crate) fn longest_wait(after: Duration) -> Duration {
-    after.mul_f64(0.9)
+fn longest_wait(gateway: &Gateway) -> Duration {
+    gateway.background_after().unwrap_or_default().mul_f64(0.9)
 }
 
 impl Tool {
-    const ALL: [Self; 3] = [Self::List, Self::Result, Self::Cancel];
-
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tool| tool.name() == name)
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::List => "background_list",
-            Self::Result => "background_result",
-            Self::Cancel => "background_cancel",
-        }
-    }
-
     fn input_schema(self) -> Value {
         let id = json!({"type": "string", "description": "The id that the call was given."});
         let (properties, required) = match self {
@@ -85,28 +73,8 @@ impl Tool {
         })
     }
 
-    fn schema(self) -> &'static Schema {
-        static SCHEMAS: OnceLock<[Schema; 3]> = OnceLock::new();
-        let schemas = SCHEMAS.get_or_init(|| {
-            Self::ALL.map(|tool| Schema::compile(tool.name(), &json::raw(&tool.input_schema())))
-        });
-        match self {
-            Self::List => &schemas[0],
-            Self::Result => &schemas[1],
-            Self::Cancel => &schemas[2],
-        }
-    }
-
-    /// Whether the arguments fit.
-    pub(crate) fn check(self, arguments: &RawValue) -> Result<(), String> {
-        let value = json::strict(arguments)
-            .map_err(|error| format!("the arguments cannot be read: {error}"))?;
-        let fit = self.schema().check(&value);
-        fit.map_err(|fault| format!("the arguments do not fit {}: {fault}", self.name()))
-    }
-
-    fn definition(self, after: Duration) -> Box<RawValue> {
-        let wait = longest_wait(after).as_secs_f64();
+    fn definition(self, wait: Duration) -> Box<RawValue> {
+        let wait = wait.as_secs_f64();
         let (title, description) = match self {
             Self::List => (
                 "List calls in the background",
@@ -132,7 +100,7 @@ impl Tool {
             ),
         };
         json::raw(&json!({
-            "name": self.name(),
+            "name": Own::name(&self),
             "title": title,
             "description": description,
             "inputSchema": self.input_schema(),
@@ -146,66 +114,88 @@ impl Tool {
     }
 }
 
-/// The tools as they are offered. To end one's own call is no effect on the world that a profile
-/// has a rule about, so they are there under every one of them.
-pub(crate) fn listed(after: Duration) -> impl Iterator<Item = Listed> {
-    Tool::ALL.into_iter().map(move |tool| Listed {
-        name: tool.name().to_owned(),
-        source: OWN.to_owned(),
-        effect: Effect::Read,
-        approval: ApprovalRule::Direct,
-        task_only: false,
-        in_scripts: false,
-        definition: Arc::from(tool.definition(after)),
-    })
+#[async_trait::async_trait]
+impl Own for Tool {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::List => "background_list",
+            Self::Result => "background_result",
+            Self::Cancel => "background_cancel",
+        }
+    }
+
+    /// To end one's own call is no effect on the world that a profile could have a rule about, so
+    /// all three are there under every profile.
+    fn facts(&self, _rule: Option<&ToolRule>) -> Facts {
+        Facts { effect: Effect::Read, approval: ApprovalRule::Direct, task_only: false }
+    }
+
+    fn missing(&self, gateway: &Gateway, _session: &Session) -> Option<String> {
+        let is_off = gateway.background_after().is_none();
+        is_off.then(|| {
+            "nothing goes on in the background: background_calls.auto_after_sec is 0".to_owned()
+        })
+    }
+
+    fn input_schema(&self) -> Value {
+        (*self).input_schema()
+    }
+
+    fn definition(&self, gateway: &Gateway, _session: &Session) -> Arc<RawValue> {
+        Arc::from((*self).definition(longest_wait(gateway)))
+    }
+
+    async fn run(&self, _grant: Grant, gateway: &Arc<Gateway>, call: &Call) -> Ended {
+        let answer = tokio::select! {
+            answer = self.answer(gateway, call) => answer,
+            () = call.cancel.cancelled() => {
+                let message = "the call was cancelled; the call in the background was not";
+                let failure = call.failure(script::Kind::Cancelled, message);
+                return Ended::before(Outcome::Failed(failure));
+            }
+        };
+        let outcome = match answer {
+            Ok(answer) => Outcome::Done(answer),
+            Err(error) => Outcome::Failed(refusal::unstored(call, &error)),
+        };
+        Ended { unsent: false, ..Ended::before(outcome) }
+    }
 }
 
-/// Carries out a call of one of the tools.
-pub(crate) async fn run(_grant: Grant, gateway: &Arc<Gateway>, call: &Call, tool: Tool) -> Ended {
-    let arguments = serde_json::from_str(call.arguments.get());
-    let Arguments { id, wait_sec } =
-        arguments.unwrap_or(Arguments { id: String::new(), wait_sec: None });
-    let whose = Whose::Session(&call.session);
-    let most = longest_wait(gateway.background.after.unwrap_or_default());
-    let wait = wait_sec
-        .map_or(most, |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(most).min(most));
-    let answered = async {
-        match tool {
-            Tool::List => {
+impl Tool {
+    async fn answer(self, gateway: &Gateway, call: &Call) -> Result<mcp::CallResult, crate::Error> {
+        let arguments = serde_json::from_str(call.arguments.get());
+        let Arguments { id, wait_sec } =
+            arguments.unwrap_or(Arguments { id: String::new(), wait_sec: None });
+        let whose = Whose::Session(&call.session);
+        let most = longest_wait(gateway);
+        let wait = wait_sec
+            .map_or(most, |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(most).min(most));
+        let answer = match self {
+            Self::List => {
                 let calls = gateway.background_calls(whose, None, SHOWN).await?;
-                Ok(Some(said(&list(&calls), false)))
+                return Ok(said(&list(&calls), false));
             }
-            Tool::Result => {
+            Self::Result => {
                 let found = gateway.watch_background(whose, &id, wait, call).await?;
-                Ok(found.map(|found| result(&found)))
+                found.map(|found| result(&found))
             }
-            Tool::Cancel => {
+            Self::Cancel => {
                 let found = gateway.cancel_background(whose, &id, ENDING.min(most)).await?;
-                Ok(found.map(|(was_running, found)| said(&cancelled(was_running, &found), false)))
+                found.map(|(was_running, found)| said(&cancelled(was_running, &found), false))
             }
-        }
-    };
-    let answer: Result<Option<mcp::CallResult>, crate::Error> = tokio::select! {
-        answer = answered => answer,
-        () = call.cancel.cancelled() => {
-            let message = "the call was cancelled; the call in the background was not";
-            let failure = call.failure(script::Kind::Cancelled, message);
-            return Ended::before(Outcome::Failed(failure));
-        }
-    };
-    let outcome = match answer {
-        Ok(Some(answer)) => Outcome::Done(answer),
-        Ok(None) => Outcome::Done(said(
-            &format!(
-                "there is no call {:?} in the background of this session; background_list shows \
-                 those there are",
-                json::cut(&id, 100)
-            ),
-            true,
-        )),
-        Err(error) => Outcome::Failed(refusal::unstored(call, &error)),
-    };
-    Ended { unsent: false, ..Ended::before(outcome) }
+        };
+        Ok(answer.unwrap_or_else(|| {
+            said(
+                &format!(
+                    "there is no call {:?} in the background of this session; background_list \
+                     shows those there are",
+                    json::cut(&id, 100)
+                ),
+                true,
+            )
+        }))
+    }
 }
 
 /// The result as the tool gave it, or that there is none yet.
@@ -272,25 +262,28 @@ fn line(call: &BackgroundCall) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Schema;
+
+    const ALL: [Tool; 3] = [Tool::List, Tool::Result, Tool::Cancel];
 
     #[test]
     fn the_definitions_say_what_strict_clients_ask_for() {
-        for tool in listed(Duration::from_secs(45)) {
-            let definition: Value = serde_json::from_str(tool.definition.get()).unwrap();
-            let reads = tool.name != "background_cancel";
-            assert_eq!(definition["annotations"]["readOnlyHint"], reads, "{definition}");
+        for tool in ALL {
+            let definition = tool.definition(Duration::from_secs(40));
+            let definition: Value = serde_json::from_str(definition.get()).unwrap();
+            assert_eq!(definition["annotations"]["readOnlyHint"], tool != Tool::Cancel);
             for hint in ["destructiveHint", "openWorldHint"] {
                 assert_eq!(definition["annotations"][hint], false, "{definition}");
             }
             assert_eq!(definition["inputSchema"]["additionalProperties"], false);
-            assert!(!tool.in_scripts);
         }
     }
 
     #[test]
     fn arguments_are_checked() {
         let check = |tool: Tool, arguments: &str| {
-            tool.check(&RawValue::from_string(arguments.to_owned()).unwrap())
+            let schema = Schema::compile("tool", &json::raw(&tool.input_schema()));
+            schema.check(&serde_json::from_str(arguments).unwrap())
         };
         assert_eq!(check(Tool::List, "{}"), Ok(()));
         assert_eq!(check(Tool::Result, r#"{"id":"x","wait_sec":0}"#), Ok(()));

@@ -10,6 +10,7 @@ mod answers;
 mod approvals;
 mod background;
 mod crash;
+mod events;
 mod names;
 mod postgres;
 mod records;
