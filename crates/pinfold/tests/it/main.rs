@@ -16,6 +16,8 @@ mod clients;
 
 mod agents;
 
+mod background;
+
 mod examples;
 
 mod foreign;
