@@ -11,6 +11,7 @@ mod migrate;
 mod approvals;
 mod audit;
 mod background;
+mod credentials;
 mod events;
 mod owners;
 mod scripts;
@@ -24,6 +25,7 @@ pub use approvals::{
 };
 pub use audit::{AuditFilter, AuditRow};
 pub use background::{BackgroundFilter, BackgroundRow, BackgroundState};
+pub use credentials::{CredentialPlace, CredentialRow};
 pub use dialect::Store;
 pub use events::{EventHead, EventRow, NewEvent};
 pub use owners::Owner;

@@ -103,7 +103,9 @@ impl Offer {
     async fn definitions(&self, gateway: &Gateway) -> Result<Vec<Arc<RawValue>>, Refusal> {
         let session = self.session(gateway, &self.key).await?;
         let tools = gateway.tools(&session);
-        Ok(tools.into_iter().map(|tool| tool.definition).collect())
+        // A plain call is all that is sent to servers, so these could only fail.
+        let usable = tools.into_iter().filter(|tool| !tool.task_only);
+        Ok(usable.map(|tool| tool.definition).collect())
     }
 
     /// Tells changes of what is offered, for as long as it is polled; `sources` tells of servers.

@@ -408,22 +408,6 @@ fn a_zero_switches_it_off() {
 }
 
 #[test]
-fn a_tool_that_can_only_be_a_task_is_fetched_from_the_background() {
-    let Some(everything) = installed("node_modules/.bin/mcp-server-everything") else { return };
-    let world = World::with(&format!(
-        "[servers.e]\ncommand = '{}'\nargs = ['stdio']\n\
-         [profiles.default]\nservers = ['e']\npermission_mode = 'auto'\n",
-        everything.display()
-    ));
-    let mut client = Client::start(&world, &[]);
-    let name = "e__simulate-research-query";
-    until("the server is there", || client.tools().contains(&name.to_owned()).then_some(()));
-    let id = id_of(text(&client.call_mutely(name, &json!({"topic": "pens"}))));
-    let result = fetch(&mut client, &id);
-    assert!(text(&result).contains("pens"), "{result:#}");
-}
-
-#[test]
 fn the_typescript_sdk_runs_a_script_as_a_task() {
     if !scripts_run() {
         return;

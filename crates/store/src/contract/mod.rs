@@ -6,6 +6,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::*;
+use background::*;
+use credentials::*;
+use events::*;
+
+mod background;
+mod credentials;
+mod events;
 
 struct Place {
     store: Store,
@@ -68,6 +75,9 @@ contract!(
     a_cancelled_background_call_stays_cancelled_and_takes_one_result,
     background_calls_are_found_by_whose_they_are,
     what_is_over_is_forgotten_and_what_runs_is_not,
+    a_credential_belongs_to_one_server_at_one_address,
+    of_two_who_would_renew_a_credential_one_does,
+    what_is_renewed_late_does_not_undo_a_new_login,
     many_writers_at_once,
     events_are_read_in_order_and_pruned,
 );
@@ -326,109 +336,6 @@ async fn sessions_are_touched_again(store: Store) {
     store.touch_session(&SessionRow { at_ms: 2, ..row }).await.unwrap();
 }
 
-fn background(session: &str, owner: &str) -> BackgroundRow {
-    BackgroundRow {
-        id: Uuid::now_v7().to_string(),
-        owner: owner.to_owned(),
-        session: session.to_owned(),
-        principal: "ann".into(),
-        profile: "default".into(),
-        tool: "run_script".into(),
-        arguments: "{\"code\":\"✓\"}".into(),
-        digest: "d".into(),
-        description: "counts".into(),
-        state: BackgroundState::Running,
-        result: String::new(),
-        started_ms: 5,
-        ended_ms: 0,
-        expires_ms: 100,
-    }
-}
-
-async fn a_background_call_ends_once(store: Store) {
-    let row = background(&fresh("session"), &fresh("owner"));
-    store.background_started(&row).await.unwrap();
-    assert_eq!(store.background_call(&row.id).await.unwrap(), Some(row.clone()));
-    assert!(
-        store.background_ended(&row.id, BackgroundState::Finished, "{\"a\":1}", 9).await.unwrap()
-    );
-    assert!(!store.background_ended(&row.id, BackgroundState::Failed, "{}", 10).await.unwrap());
-    assert!(!store.cancel_background(&row.id).await.unwrap());
-    let found = store.background_call(&row.id).await.unwrap().unwrap();
-    let ended = BackgroundRow {
-        state: BackgroundState::Finished,
-        result: "{\"a\":1}".into(),
-        ended_ms: 9,
-        ..row
-    };
-    assert_eq!(found, ended);
-    assert_eq!(store.background_call(&fresh("none")).await.unwrap(), None);
-    assert_eq!(store.background_state(&fresh("none")).await.unwrap(), None);
-}
-
-async fn a_cancelled_background_call_stays_cancelled_and_takes_one_result(store: Store) {
-    let row = background(&fresh("session"), &fresh("owner"));
-    store.background_started(&row).await.unwrap();
-    assert!(store.cancel_background(&row.id).await.unwrap());
-    assert!(!store.cancel_background(&row.id).await.unwrap());
-    assert_eq!(store.background_state(&row.id).await.unwrap(), Some(BackgroundState::Cancelled));
-    // Its work goes on until it is over.
-    assert_eq!(store.background_underway(&row.owner).await.unwrap().len(), 1);
-    assert!(store.background_ended(&row.id, BackgroundState::Finished, "{}", 9).await.unwrap());
-    assert!(!store.background_ended(&row.id, BackgroundState::Failed, "[]", 10).await.unwrap());
-    let found = store.background_call(&row.id).await.unwrap().unwrap();
-    assert_eq!((found.state, found.result.as_str()), (BackgroundState::Cancelled, "{}"));
-    assert_eq!(store.background_underway(&row.owner).await.unwrap(), vec![]);
-}
-
-async fn background_calls_are_found_by_whose_they_are(store: Store) {
-    let (session, other, owner) = (fresh("session"), fresh("session"), fresh("owner"));
-    let rows = [background(&session, &owner), background(&session, &owner)];
-    for row in rows.iter().chain([&background(&other, &owner)]) {
-        store.background_started(row).await.unwrap();
-    }
-    store.background_ended(&rows[0].id, BackgroundState::Failed, "{}", 9).await.unwrap();
-    let all = BackgroundFilter { session: Some(session), limit: 10, ..BackgroundFilter::default() };
-    let ids = |found: Vec<BackgroundRow>| -> Vec<String> {
-        assert!(found.iter().all(|row| row.result.is_empty()));
-        found.into_iter().map(|row| row.id).collect()
-    };
-    let found = ids(store.background_calls(&all).await.unwrap());
-    assert_eq!(found, [rows[1].id.clone(), rows[0].id.clone()]);
-    let older = BackgroundFilter { before: Some(rows[1].id.clone()), ..all.clone() };
-    assert_eq!(ids(store.background_calls(&older).await.unwrap()), [rows[0].id.clone()]);
-    let underway = BackgroundFilter { underway: true, ..all.clone() };
-    assert_eq!(ids(store.background_calls(&underway).await.unwrap()), [rows[1].id.clone()]);
-    let bobs = BackgroundFilter { principal: Some("bob".into()), ..all };
-    assert_eq!(store.background_calls(&bobs).await.unwrap(), vec![]);
-    assert_eq!(store.background_underway(&owner).await.unwrap().len(), 2);
-}
-
-async fn what_is_over_is_forgotten_and_what_runs_is_not(store: Store) {
-    let (session, owner) = (fresh("session"), fresh("owner"));
-    let rows: Vec<BackgroundRow> = (0..4).map(|_| background(&session, &owner)).collect();
-    for row in &rows {
-        store.background_started(row).await.unwrap();
-    }
-    for row in &rows[1..] {
-        store.background_ended(&row.id, BackgroundState::Finished, "{}", 9).await.unwrap();
-    }
-    let left = || async {
-        let filter = BackgroundFilter {
-            session: Some(session.clone()),
-            limit: 10,
-            ..BackgroundFilter::default()
-        };
-        let found = store.background_calls(&filter).await.unwrap();
-        found.into_iter().map(|row| row.id).collect::<Vec<_>>()
-    };
-    let id = |number: usize| rows[number].id.clone();
-    store.forget_background(&session, 2, 50).await.unwrap();
-    assert_eq!(left().await, [id(3), id(2), id(0)]);
-    store.forget_background(&fresh("other"), 2, 100).await.unwrap();
-    assert_eq!(left().await, [id(0)]);
-}
-
 async fn many_writers_at_once(store: Store) {
     let owner = Arc::new(fresh("owner"));
     let session = Arc::new(fresh("session"));
@@ -448,60 +355,6 @@ async fn many_writers_at_once(store: Store) {
     }
     assert_eq!(rows_of(&store, &session).await.len(), 40);
     assert_eq!(store.pending_intents(&owner).await.unwrap(), vec![]);
-}
-
-async fn events_are_read_in_order_and_pruned(store: Store) {
-    let session = fresh("session");
-    let event = |session: &str, number: usize| NewEvent {
-        session: session.to_owned(),
-        at_ms: 1_000,
-        kind: "message".into(),
-        data: format!("{{\"n\":{number},\"text\":\"päyload ✓\"}}"),
-    };
-    let before = store.event_head().await.unwrap().last;
-    // Two processes that add at the same time, in batches of more than one statement.
-    let writers = [0, 1].map(|which| {
-        let (store, session) = (store.clone(), session.clone());
-        tokio::spawn(async move {
-            for round in 0..10_usize {
-                let number = |n: usize| round * 1_000 + n;
-                let mine = if which == 0 { session.clone() } else { fresh("other") };
-                let events: Vec<_> = (0..120).map(|n| event(&mine, number(n))).collect();
-                store.add_events(&events).await.unwrap();
-            }
-        })
-    });
-    for writer in writers {
-        writer.await.unwrap();
-    }
-    let all = store.events_after(before, 10_000).await.unwrap();
-    assert_eq!(all.len(), 2_400);
-    assert!(all.windows(2).all(|pair| pair[0].id + 1 == pair[1].id));
-    let head = store.event_head().await.unwrap();
-    assert_eq!(head.last, all.last().unwrap().id);
-    let mut mine = Vec::new();
-    loop {
-        let after = mine.last().map_or(0, |row: &EventRow| row.id);
-        let page = store.session_events(&session, after, 500).await.unwrap();
-        if page.is_empty() {
-            break;
-        }
-        mine.extend(page);
-    }
-    let expected: Vec<_> = (0..10)
-        .flat_map(|round| (0..120).map(move |n| round * 1_000 + n))
-        .map(|number| event(&session, number).data)
-        .collect();
-    assert_eq!(mine.iter().map(|row| row.data.clone()).collect::<Vec<_>>(), expected);
-
-    assert!(!store.prune_events(head.last, 1_000).await.unwrap());
-    while store.prune_events(7, 1_000).await.unwrap() {}
-    assert_eq!(store.event_head().await.unwrap().pruned, head.last - 7);
-    assert_eq!(store.events_after(0, 100).await.unwrap().len(), 7);
-    while store.prune_events(7, 2_000).await.unwrap() {}
-    assert_eq!(store.events_after(0, 100).await.unwrap(), vec![]);
-    let next = store.add_events(&[event(&session, 0)]).await.unwrap();
-    assert_eq!(next, head.last + 1, "an id is never used again");
 }
 
 #[tokio::test]
