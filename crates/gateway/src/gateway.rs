@@ -19,6 +19,7 @@ use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::session::Session;
 use crate::sources::{Source, State, own, run_script};
+use crate::view::Views;
 use crate::{names, recovery};
 
 /// The source of our own tools, as it is shown.
@@ -87,6 +88,8 @@ pub struct Gateway {
     pub(crate) store: store::Store,
     pub(crate) engine: Result<script::Engine, String>,
     pub(crate) catalog: Catalog,
+    /// What each profile offers of it.
+    pub(crate) views: Views,
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
     pub(crate) scripts: Scripts,
     pub(crate) approvals: Approvals,
@@ -129,6 +132,7 @@ impl Gateway {
             store,
             engine,
             catalog: Catalog::new(sources),
+            views: Views::default(),
             profiles: profiles
                 .into_iter()
                 .map(|(name, profile)| (name, Arc::new(profile)))
@@ -247,24 +251,7 @@ impl Gateway {
 
     /// Every tool that is offered to the session, sorted by name.
     pub fn tools(&self, session: &Session) -> Vec<Listed> {
-        let mode = session.profile.permission_mode;
-        let mut listed: Vec<Listed> = self
-            .catalog
-            .table()
-            .all()
-            .filter_map(|known| {
-                let facts = visible(session, known)?;
-                Some(Listed {
-                    name: known.name.clone(),
-                    source: known.source.name().to_owned(),
-                    effect: facts.effect,
-                    approval: facts.approval,
-                    task_only: facts.task_only,
-                    in_scripts: facts.in_scripts(mode),
-                    definition: known.renamed(),
-                })
-            })
-            .collect();
+        let mut listed = self.view(session).listed().to_vec();
         listed.extend(own::listed(self, session));
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed

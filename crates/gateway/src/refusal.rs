@@ -5,6 +5,7 @@ use crate::catalog::Known;
 use crate::gateway::Gateway;
 use crate::policy::{PermissionMode, Reason};
 use crate::request::Failure;
+use crate::sources::run_script::Reach;
 use crate::sources::{State, own};
 use crate::{json, names};
 
@@ -69,10 +70,21 @@ pub(crate) fn denied(call: &Call, known: Option<&Known>, reason: Reason) -> Fail
             script::Kind::TaskOnly,
             format!("{name} can only be run as a task, so a script cannot call it"),
         ),
-        Reason::NotListed => (
-            script::Kind::NotListed,
-            format!("{name} changes something and is not listed: add it to `tools` of run_script"),
-        ),
+        Reason::NotListed => {
+            let reading =
+                matches!(&call.caller, Caller::Script(script) if script.reach == Reach::Read);
+            let message = if reading {
+                format!(
+                    "{name} changes something, which run_script_readonly cannot: give the script \
+                     to run_script and list {name} in its `tools`"
+                )
+            } else {
+                format!(
+                    "{name} changes something and is not listed: add it to `tools` of run_script"
+                )
+            };
+            (script::Kind::NotListed, message)
+        }
         Reason::NotGranted => (script::Kind::Denied, not_granted(call, known)),
     };
     call.failure(kind, message)

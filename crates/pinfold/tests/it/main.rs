@@ -16,6 +16,8 @@ mod clients;
 
 mod agents;
 
+mod models;
+
 mod examples;
 
 mod foreign;

@@ -11,7 +11,7 @@ use script::Checked;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::facts;
+use super::{Reach, RunScript};
 use crate::approval::{Choice, ListedTool, Payload};
 use crate::call::{self, Call};
 use crate::catalog::Known;
@@ -20,7 +20,7 @@ use crate::policy::{ApprovalRule, Decision, Effect, Facts, PermissionMode};
 use crate::records::folder;
 use crate::request::Failure;
 use crate::session::Session;
-use crate::sources::own;
+use crate::sources::own::{self, Own as _};
 use crate::{json, names};
 
 /// Longest script in bytes: somebody may have to read it.
@@ -108,12 +108,15 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
         planned.push(Tool { known, standing });
     }
     let unlisted = unlisted(gateway, &call.session, &planned, calls);
+    let rule = call.session.profile.tools.get(&call.tool);
+    let facts = RunScript(Reach::of(&call.tool)).facts(rule);
+    let always = facts.approval == ApprovalRule::Always;
     Ok(Plan {
         code,
         description: json::one_line(&description, DESCRIPTION_CHARACTERS),
         tools: planned,
         unlisted,
-        always: facts(call.session.profile.tools.get(&call.tool)).approval == ApprovalRule::Always,
+        always,
     })
 }
 
