@@ -6,7 +6,7 @@ use crate::gateway::Gateway;
 use crate::policy::{PermissionMode, Reason};
 use crate::request::Failure;
 use crate::sources::run_script::Reach;
-use crate::sources::{State, own};
+use crate::sources::{Source, State, own};
 use crate::{json, names};
 
 /// No such tool, or not for this session.
@@ -23,16 +23,13 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
     for source in gateway.catalog.sources() {
         let snapshot = source.snapshot();
         let named = call.session.profile.servers.iter().any(|name| name == source.name());
-        if !named || !snapshot.tools.is_empty() || !names::belongs(&call.tool, source.name()) {
+        let is_known = source.confirmed() && !snapshot.tools.is_empty();
+        if !named || is_known || !names::belongs(&call.tool, source.name()) {
             continue;
         }
-        let how = match &snapshot.state {
-            State::Starting => "is still starting".to_owned(),
-            State::Down { reason } => format!("is down: {reason}"),
-            State::Ready => continue,
-        };
-        let message = format!("{shown:?} cannot be called: its server {:?} {how}", source.name());
-        return Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) };
+        if snapshot.state != State::Ready {
+            return unconfirmed(call, &**source);
+        }
     }
     let mode = call.session.profile.permission_mode;
     let meant = match &call.caller {
@@ -52,6 +49,17 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
         format!("there is no tool {shown:?}{}", names::did_you_mean(&meant))
     };
     call.failure(script::Kind::UnknownTool, message)
+}
+
+/// A server that has not yet said in this process what it offers.
+pub(crate) fn unconfirmed(call: &Call, source: &dyn Source) -> Failure {
+    let how = match &source.snapshot().state {
+        State::Starting | State::Ready => "is still starting".to_owned(),
+        State::Down { reason } => format!("is down: {reason}"),
+    };
+    let shown = json::cut(&call.tool, 200);
+    let message = format!("{shown:?} cannot be called: its server {:?} {how}", source.name());
+    Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) }
 }
 
 /// What the table's refusals say to the caller.

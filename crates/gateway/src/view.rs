@@ -58,6 +58,7 @@ impl View {
                 approval: tool.facts.approval,
                 task_only: tool.facts.task_only,
                 in_scripts: tool.in_scripts,
+                is_remembered: !tool.known.source.confirmed(),
                 definition: tool.known.renamed(),
             })
             .collect();

@@ -196,7 +196,7 @@ fn list(view: &View, arguments: &RawValue) -> Result<(String, bool), String> {
         serde_json::from_str(arguments.get()).map_err(|error| error.to_string())?;
     let query = wanted.query.trim();
     let mut found: Vec<&Offered> =
-        if query.is_empty() { view.tools.iter().collect() } else { view.search(query) };
+        if query.is_empty() { view.tools.iter().collect() } else { search(view, query) };
     if let Some(server) = &wanted.server {
         check_server(view, server)?;
         found.retain(|tool| tool.known.source.name() == server);
@@ -229,6 +229,20 @@ fn list(view: &View, arguments: &RawValue) -> Result<(String, bool), String> {
         let _ = write!(text, "\nmore: the same with cursor \"{}.{mark}\"", from + page);
     }
     Ok((text, false))
+}
+
+/// What fits; where the query is a name, first the tools that have one like it.
+fn search<'a>(view: &'a View, query: &str) -> Vec<&'a Offered> {
+    let mut found = view.search(query);
+    if query.contains('_') && !query.contains(char::is_whitespace) {
+        let names = view.tools.iter().map(|tool| tool.known.name.as_str());
+        let meant = names::similar(query, names);
+        let rank = |tool: &&Offered| {
+            meant.iter().position(|name| *name == tool.known.name).unwrap_or(meant.len())
+        };
+        found.sort_by_key(rank);
+    }
+    found
 }
 
 fn place(cursor: &str, mark: &str) -> Option<usize> {

@@ -35,6 +35,18 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
         true
     }
 
+    /// Whether the snapshot's tools are what the source itself has said since the start of this
+    /// process, and not what is remembered of the last one. Nothing is called by what is remembered.
+    fn confirmed(&self) -> bool {
+        true
+    }
+
+    /// What of its own list could not be used, and why; in words for people, not yet made safe to
+    /// be shown.
+    fn left_out(&self) -> Arc<Vec<String>> {
+        Arc::default()
+    }
+
     /// Carries out a call that was decided to be allowed.
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError>;
 }

@@ -102,6 +102,7 @@ impl Entry {
             approval: facts.approval,
             task_only: facts.task_only,
             in_scripts: false,
+            is_remembered: false,
             definition: self.tool.definition(gateway, session),
         }
     }

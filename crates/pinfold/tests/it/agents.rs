@@ -243,6 +243,7 @@ fn looking_up(world: &World, step: impl Fn(&str, Value) -> Value) -> Model {
 }
 
 fn looked_up(model: &Model) {
+    eprintln!("FIRST {}", model.requests()[0]["tools"].to_string().chars().take(8000).collect::<String>());
     let results = model.results();
     assert_eq!(results.len(), 3, "{results:#?}");
     assert!(

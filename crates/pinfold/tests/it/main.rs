@@ -18,6 +18,8 @@ mod agents;
 
 mod models;
 
+mod remembered;
+
 mod examples;
 
 mod foreign;

@@ -190,7 +190,7 @@ fn the_tools_stand_in_the_description_or_can_be_looked_up() {
     assert!(told.contains(r#"arguments: {"additionalProperties""#), "{told}");
     for (arguments, part) in [
         (json!({"query": "xyzzy"}), "no tool fits \"xyzzy\""),
-        (json!({"query": "server__get_device_77"}), "server__get_device_7("),
+        (json!({"query": "server__get_devise_7"}), "best first\nserver__get_device_7("),
         (json!({"server": "sever"}), "did you mean \"server\"?"),
         (json!({"cursor": "20.deadbeef"}), "this cursor is of another list"),
         (json!({"query": 7}), "is not of type \"string\""),
