@@ -235,6 +235,8 @@ fn looking_up(world: &World, step: impl Fn(&str, Value) -> Value) -> Model {
     let code = SCRIPT.replace("t__add", "server__tool").replace("'a': n, 'b': 1", "'id': n");
     let code = code.replace("row['sum']", "row['was']['id']");
     let plan = [
+        // Codex may ask its model before the servers have listed their tools, and then knows none.
+        step("list_tools", json!({"query": "too early"})),
         step("list_tools", json!({"query": "call off a meeting", "limit": 2})),
         step("describe_tools", json!({"names": ["server__tool"]})),
         step("run_script_readonly", json!({"code": code, "description": "adds"})),
@@ -243,16 +245,15 @@ fn looking_up(world: &World, step: impl Fn(&str, Value) -> Value) -> Model {
 }
 
 fn looked_up(model: &Model) {
-    eprintln!("FIRST {}", model.requests()[0]["tools"].to_string().chars().take(8000).collect::<String>());
     let results = model.results();
-    assert_eq!(results.len(), 3, "{results:#?}");
+    assert_eq!(results.len(), 4, "{results:#?}");
     assert!(
-        results[0].contains("\nserver__cancel_meeting(id: any = ...)  # write"),
+        results[1].contains("\nserver__cancel_meeting(id: any = ...)  # write"),
         "{results:#?}"
     );
-    assert!(results[1].contains("server__tool(id: int = ...)  # read"), "{results:#?}");
-    assert!(results[2].contains("ok · 500 calls, 0 failed"), "{results:#?}");
-    assert!(results[2].ends_with("\n124750"), "{results:#?}");
+    assert!(results[2].contains("server__tool(id: int = ...)  # read"), "{results:#?}");
+    assert!(results[3].contains("ok · 500 calls, 0 failed"), "{results:#?}");
+    assert!(results[3].ends_with("\n124750"), "{results:#?}");
 }
 
 #[test]
