@@ -18,6 +18,10 @@ mod agents;
 
 mod background;
 
+mod models;
+
+mod remembered;
+
 mod examples;
 
 mod foreign;
