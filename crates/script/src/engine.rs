@@ -140,7 +140,7 @@ fn workspace(workspace: OwnedFd, access: Access, records: Option<OwnedFd>) -> Ve
     [workspace].into_iter().chain(records).collect()
 }
 
-fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4));
     let mut path = OsString::new();
     if let Some(directory) = executable.parent() {

@@ -10,6 +10,8 @@ mod job;
 
 mod engine;
 
+mod function;
+
 mod channel;
 mod check;
 
@@ -22,6 +24,9 @@ mod error;
 pub use check::Checked;
 pub use engine::Engine;
 pub use error::Error;
+pub use function::{
+    ErrorKind, Evaluated, Executor, Fault, FunctionJob, FunctionLanguage, Image, Node,
+};
 pub use host::{Call, Host, Kind, NoTools, Progress, Reply, ToolError};
 pub use job::{Ending, Finished, Job, Limits, Sink};
 pub use python::Python;

@@ -8,6 +8,7 @@ mod ground;
 mod cases;
 mod check;
 mod endings;
+mod functions;
 mod hostile;
 mod interpreters;
 mod ordinary;
