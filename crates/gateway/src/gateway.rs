@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
+use crate::events::Pump;
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::session::Session;
@@ -95,6 +96,8 @@ pub struct Gateway {
     pub(crate) owner: Owner,
     /// What the store has not taken yet.
     pub(crate) backlog: Backlog,
+    /// What happens, on its way to whoever listens.
+    pub(crate) events: Pump,
     /// Calls that run, each in a task of its own.
     pub(crate) jobs: TaskTracker,
     /// Cancelled when the gateway closes; every call has a child of it.
@@ -123,6 +126,7 @@ impl Gateway {
         let owner = Owner::register(&data_dir, &store).await.map_err(located)?;
         recovery::run(&store, &data_dir, &owner).await.map_err(located)?;
         let gateway = Arc::new(Self {
+            events: Pump::start(store.clone()),
             store,
             engine,
             catalog: Catalog::new(sources),
@@ -293,6 +297,7 @@ impl Gateway {
         self.stop.cancel();
         self.jobs.close();
         let ended = tokio::time::timeout(Duration::from_secs(20), self.jobs.wait()).await;
+        self.events.close().await;
         if ended.is_err() {
             // The lock goes with the process, and the next one settles what is left.
             tracing::warn!("some calls did not end in time; the next start will settle them");

@@ -169,8 +169,10 @@ impl Gateway {
             Ok(ready) => ready,
             Err(outcome) => {
                 underway.stage = Stage::Over;
-                audit::record(self, &underway.call, &Ended::before(outcome.clone())).await;
-                return outcome;
+                let ended = Ended::before(outcome);
+                audit::record(self, &underway.call, &ended).await;
+                self.tell_finished(&underway.call, None, &ended);
+                return ended.outcome;
             }
         };
         let gateway = self.clone();
@@ -219,6 +221,7 @@ impl Gateway {
         let approval = ready.grant.approval();
         underway.stage = Stage::Run;
         let call = &underway.call;
+        let told = self.tell_started(call);
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
@@ -229,6 +232,7 @@ impl Gateway {
             give_back(&self, &approval, &mut ended.outcome).await;
         }
         audit::record(&self, &underway.call, &ended).await;
+        self.tell_finished(&underway.call, told, &ended);
         ended.outcome
     }
 }
