@@ -13,6 +13,8 @@ mod routes;
 
 mod serving;
 
+mod execution;
+
 mod terminal;
 
 mod show;

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod doctor;
+mod exec;
 mod mcp;
 mod run;
 mod serve;
@@ -15,6 +16,8 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     /// Run a script that calls tools
     Run(run::Run),
+    /// Run one function, as POST /execute does, and print its answer
+    Exec(exec::Exec),
     /// Serve the tools of every profile over HTTP
     Serve(serve::Serve),
     /// Serve the tools over standard input and output, for Claude Code, Codex and other clients
@@ -31,6 +34,7 @@ impl Command {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(config).await,
+            Self::Exec(command) => command.run(config).await,
             Self::Serve(command) => command.run(config).await,
             Self::Mcp(command) => command.run(config).await,
             Self::Tools(command) => command.run(config).await,

@@ -18,6 +18,7 @@ mod agents;
 
 mod examples;
 
+mod execution;
 mod foreign;
 
 mod running;
