@@ -116,6 +116,13 @@ builtins.left = True
 open('/tmp/left', 'w')
 ";
 
+/// A client that can run scripts.
+fn with_scripts(world: &World) -> Client {
+    let mut client = Client::start(world, &[]);
+    until("run_script", || client.tools().contains(&"run_script".to_owned()).then_some(()));
+    client
+}
+
 /// Whether the interpreter of a script was there before the script was sent.
 fn was_ready(client: &mut Client) -> bool {
     let begun = Instant::now();
@@ -132,7 +139,7 @@ fn an_interpreter_waits_for_the_next_script_and_serves_no_other() {
         return;
     }
     let world = World::new("");
-    let mut client = Client::start(&world, &[]);
+    let mut client = with_scripts(&world);
     assert!(!was_ready(&mut client), "none is started before there is a need");
     for _ in 0..2 {
         until("an interpreter that waited", || {
@@ -148,7 +155,7 @@ fn no_interpreter_waits_where_none_may() {
         return;
     }
     let world = World::new("[execute]\nwarm_python = 0\n");
-    let mut client = Client::start(&world, &[]);
+    let mut client = with_scripts(&world);
     for _ in 0..4 {
         assert!(!was_ready(&mut client));
         std::thread::sleep(Duration::from_millis(300));
