@@ -81,7 +81,7 @@ impl Open {
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
-    let started = start(config, &[profile]).await?;
+    let started = start(config, &[profile], Lifetime::OneCommand).await?;
     let gateway = started.gateway.clone();
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
     let not_ready = settle(&gateway, &session, &started.upstreams, wait).await;
@@ -89,8 +89,21 @@ pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Resu
     Ok(Open { gateway, session, not_ready, started })
 }
 
+/// How long what is started will be of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// For one script at most: an interpreter that waits for the next would wait in vain.
+    OneCommand,
+    /// For many.
+    Server,
+}
+
 /// Starts what these profiles need without waiting for any server.
-pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started, Failure> {
+pub(crate) async fn start(
+    config: &Config,
+    profiles: &[&str],
+    lifetime: Lifetime,
+) -> Result<Started, Failure> {
     let profiles = profiles
         .iter()
         .map(|name| Ok(((*name).to_owned(), config.profile(name)?.clone())))
@@ -113,7 +126,7 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
         .collect();
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
-    let (engine, isolation) = engine(config).await;
+    let (engine, isolation) = engine(config, lifetime).await;
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
     Ok(Started { gateway, upstreams })
 }
@@ -170,7 +183,7 @@ async fn gateway(
 }
 
 /// What runs scripts and how well it confines them, or why there is nothing.
-async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
+async fn engine(config: &Config, lifetime: Lifetime) -> (Result<script::Engine, String>, String) {
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => sandbox,
         Err(error) => return (Err(error.to_string()), "none".to_owned()),
@@ -178,7 +191,11 @@ async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
     let isolation = sandbox.level().name.clone();
     let engine = async {
         let python = script::Python::find(&config.file.execute.python).await?;
-        script::Engine::new(sandbox, python, &config.file.data_dir)
+        let most = match lifetime {
+            Lifetime::OneCommand => 0,
+            Lifetime::Server => config.file.execute.warm_python as usize,
+        };
+        script::Engine::starting_ahead(sandbox, python, &config.file.data_dir, most)
     };
     (engine.await.map_err(|error: script::Error| error.to_string()), isolation)
 }

@@ -8,7 +8,9 @@
 mod host;
 mod job;
 
+mod ahead;
 mod engine;
+mod interpreter;
 
 mod function;
 

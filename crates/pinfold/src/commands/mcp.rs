@@ -47,7 +47,8 @@ impl Mcp {
             published,
         );
         let opening = async {
-            let started = wiring::start(&config, &[&self.profile]).await?;
+            let started =
+                wiring::start(&config, &[&self.profile], wiring::Lifetime::Server).await?;
             // What is wrong with its workspace should be told now, not to the first caller.
             let session = started.gateway.session(wiring::PRINCIPAL, &self.profile, &key).await;
             if let Err(error) = session {

@@ -74,7 +74,7 @@ impl Serve {
         let serving = tokio::spawn(serving);
         terminal::say(&format!("listening on http://{bound}/mcp"));
         let profiles: Vec<&str> = config.file.profiles.keys().map(String::as_str).collect();
-        let started = wiring::start(&config, &profiles).await?;
+        let started = wiring::start(&config, &profiles, wiring::Lifetime::Server).await?;
         opened.send_replace(Some(started.gateway.clone()));
         let ended = tokio::select! {
             served = serving => served.map_err(Failure::failed)?.map_err(Failure::failed),

@@ -105,7 +105,7 @@ pub(crate) enum Role {
 pub(crate) struct Execute {
     /// `auto` or the path of an interpreter; scripts use the same one.
     pub(crate) python: String,
-    /// Python children that wait ready.
+    /// Interpreters that may wait for the next script of a server.
     pub(crate) warm_python: u32,
     /// Node processes that wait ready.
     pub(crate) warm_node: u32,

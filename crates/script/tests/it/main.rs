@@ -5,6 +5,7 @@
 
 mod ground;
 
+mod ahead;
 mod cases;
 mod check;
 mod endings;
