@@ -14,12 +14,13 @@ use tokio_util::task::TaskTracker;
 use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
+use crate::names::{self, Naming};
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
+use crate::recovery;
 use crate::session::Session;
 use crate::sources::run_script;
 use crate::sources::{Source, State};
-use crate::{names, recovery};
 
 /// The source of our own tools, as it is shown.
 pub(crate) const OWN: &str = "pinfold";
@@ -33,6 +34,8 @@ pub struct Parts {
     pub engine: Result<script::Engine, String>,
     /// The user's servers.
     pub sources: Vec<Arc<dyn Source>>,
+    /// The server whose tools keep their own names, if there is one.
+    pub bare: Option<String>,
     /// By name.
     pub profiles: BTreeMap<String, Profile>,
     /// Bounds of scripts.
@@ -104,11 +107,12 @@ pub struct Gateway {
 impl Gateway {
     /// Puts the parts together and settles what a crashed process left behind.
     pub async fn open(parts: Parts) -> Result<Arc<Self>, Error> {
-        let Parts { store, engine, sources, profiles, scripts, approvals, data_dir, isolation } =
-            parts;
+        let Parts { store, engine, sources, profiles, scripts, .. } = parts;
+        let Parts { bare, approvals, data_dir, isolation, .. } = parts;
         scripts.validate().map_err(Error::Setting)?;
         approvals.validate().map_err(Error::Setting)?;
-        check_names(&sources, &profiles)?;
+        let naming = Naming::new(bare);
+        check_names(&sources, &profiles, &naming)?;
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data_dir);
         let data_dir = made.and_then(|()| std::fs::canonicalize(&data_dir)).map_err(|error| {
             Error::Setting(format!(
@@ -125,7 +129,7 @@ impl Gateway {
         let gateway = Arc::new(Self {
             store,
             engine,
-            catalog: Catalog::new(sources),
+            catalog: Catalog::new(sources, naming),
             profiles: profiles
                 .into_iter()
                 .map(|(name, profile)| (name, Arc::new(profile)))
@@ -201,7 +205,8 @@ impl Gateway {
         let table = self.catalog.table();
         let Some(profile) = self.profiles.get(profile) else { return Vec::new() };
         let unused = profile.tools.keys().filter(|rule| {
-            table.get(rule).is_none() && ready.iter().any(|server| names::belongs(rule, server))
+            table.get(rule).is_none()
+                && ready.iter().any(|server| self.catalog.naming.belongs(rule, server))
         });
         unused.cloned().collect()
     }
@@ -323,6 +328,7 @@ pub(crate) fn now_ms() -> i64 {
 fn check_names(
     sources: &[Arc<dyn Source>],
     profiles: &BTreeMap<String, Profile>,
+    naming: &Naming,
 ) -> Result<(), Error> {
     let servers: Vec<&str> = sources.iter().map(|source| source.name()).collect();
     for (index, name) in servers.iter().enumerate() {
@@ -345,7 +351,7 @@ fn check_names(
         // A rule for a tool that can never be there would protect nothing.
         for tool in profile.tools.keys() {
             let known = tool == run_script::NAME
-                || profile.servers.iter().any(|server| names::belongs(tool, server));
+                || profile.servers.iter().any(|server| naming.belongs(tool, server));
             if !known {
                 return Err(wrong(format!(
                     "tools.{tool:?} is about no server of the profile; tools are named \

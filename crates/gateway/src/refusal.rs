@@ -21,7 +21,8 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
     for source in gateway.catalog.sources() {
         let snapshot = source.snapshot();
         let named = call.session.profile.servers.iter().any(|name| name == source.name());
-        if !named || !snapshot.tools.is_empty() || !names::belongs(&call.tool, source.name()) {
+        let belongs = gateway.catalog.naming.belongs(&call.tool, source.name());
+        if !named || !snapshot.tools.is_empty() || !belongs {
             continue;
         }
         let how = match &snapshot.state {
