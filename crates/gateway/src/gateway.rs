@@ -274,6 +274,18 @@ impl Gateway {
         listed
     }
 
+    /// Which arguments of a tool its definition wants in headers, too.
+    pub fn headers(&self, profile: &str, tool: &str) -> mcp::server::Headers {
+        let table = self.catalog.table();
+        let profile = self.profiles.get(profile);
+        let known = table.get(tool).filter(|known| {
+            profile.is_some_and(|rules| rules.servers.iter().any(|one| one == known.source.name()))
+        });
+        known
+            .map(|known| mcp::server::Headers::of_schema(&known.tool.input_schema))
+            .unwrap_or_default()
+    }
+
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.
     pub fn without_scripts(&self, session: &Session) -> Option<String> {
         if run_script::facts(session).approval == ApprovalRule::Off {

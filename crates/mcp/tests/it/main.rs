@@ -12,6 +12,7 @@ mod peer;
 mod serve_any;
 mod serve_http;
 mod serve_peer;
+mod serve_resume;
 mod serve_wire;
 mod service;
 mod support;

@@ -1,12 +1,13 @@
 //! The sessions of older clients.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::resume::Streams;
 use crate::server::peer::Peer;
 
 /// Most sessions at once.
@@ -15,13 +16,15 @@ const MOST: usize = 10_000;
 /// A session that was not used for so long is over.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// First revision whose clients take an event without data.
+const PRIMES_SINCE: &str = "2025-11-25";
+
 /// One older client.
 #[derive(Debug)]
 pub(super) struct Session<S> {
     pub(super) peer: Arc<Peer<S>>,
     pub(super) closing: CancellationToken,
-    /// Whether its stream is open.
-    listening: AtomicBool,
+    pub(super) streams: Streams,
     /// Requests and streams that are open.
     open: AtomicUsize,
     used: Mutex<Instant>,
@@ -33,23 +36,25 @@ impl<S> Session<S> {
         Self {
             peer,
             closing: closing.clone(),
-            listening: AtomicBool::new(false),
+            streams: Streams::default(),
             open: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             _guard: closing.drop_guard(),
         }
     }
 
+    /// Whether its client takes an event that only says where a stream begins.
+    pub(super) fn primes(&self) -> bool {
+        self.peer
+            .connection
+            .agreed()
+            .is_some_and(|caller| caller.revision.0.as_str() >= PRIMES_SINCE)
+    }
+
     /// It does not end of idleness while this is held.
     pub(super) fn in_use(self: &Arc<Self>) -> InUse<S> {
         self.open.fetch_add(1, Ordering::SeqCst);
         InUse(Arc::clone(self))
-    }
-
-    /// Takes its one stream, if it is free.
-    pub(super) fn listen(self: &Arc<Self>) -> Option<Listening<S>> {
-        let taken = self.listening.swap(true, Ordering::SeqCst);
-        (!taken).then(|| Listening(Arc::clone(self)))
     }
 
     fn touch(&self) {
@@ -68,15 +73,6 @@ impl<S> Drop for InUse<S> {
     fn drop(&mut self) {
         self.0.touch();
         self.0.open.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-/// See [`Session::listen`].
-pub(super) struct Listening<S>(Arc<Session<S>>);
-
-impl<S> Drop for Listening<S> {
-    fn drop(&mut self) {
-        self.0.listening.store(false, Ordering::SeqCst);
     }
 }
 
