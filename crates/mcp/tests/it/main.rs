@@ -5,6 +5,7 @@
 
 mod foreign_http;
 mod foreign_stdio;
+mod fuzz;
 mod hostile;
 mod hostile_http;
 mod parser;

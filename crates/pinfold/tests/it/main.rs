@@ -14,6 +14,10 @@ mod http;
 
 mod clients;
 
+mod cutting;
+
+mod typescript;
+
 mod agents;
 
 mod examples;
@@ -29,5 +33,7 @@ mod bad_input;
 mod endings;
 
 mod configuration;
+
+mod conformance;
 
 mod doctor;
