@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::events::{Event, Resolution};
 use crate::gateway::{Error, Gateway};
 use crate::json;
 use crate::session::Session;
@@ -140,7 +141,7 @@ impl Gateway {
         let now = crate::gateway::now_ms();
         let payload = serde_json::to_string(&question.payload)
             .map_err(|error| Error::Approval(format!("the question cannot be kept: {error}")))?;
-        let row = self
+        let asked = self
             .store
             .ask(&store::NewApproval {
                 id: uuid::Uuid::now_v7().to_string(),
@@ -154,7 +155,37 @@ impl Gateway {
                 expires_ms: now + self.expire_ms(),
             })
             .await?;
-        Approval::of(row)
+        for row in &asked.expired {
+            self.tell_resolved(row, Resolution::Expired, "", "");
+        }
+        let approval = Approval::of(asked.row)?;
+        if asked.is_new {
+            let event = Event::ApprovalRequested {
+                approval: approval.id.clone(),
+                tool: approval.tool.clone(),
+                description: approval.description.clone(),
+                expires_ms: approval.expires_ms,
+            };
+            self.publish(&approval.session, event);
+        }
+        Ok(approval)
+    }
+
+    fn tell_resolved(
+        &self,
+        row: &store::ApprovalRow,
+        resolution: Resolution,
+        by: &str,
+        reason: &str,
+    ) {
+        let event = Event::ApprovalResolved {
+            approval: row.id.clone(),
+            tool: row.tool.clone(),
+            resolution,
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+        };
+        self.publish(&row.session, event);
     }
 
     /// The open questions, oldest first.
@@ -183,7 +214,7 @@ impl Gateway {
             )));
         }
         if choice != Choice::Deny {
-            self.refuse_changed(&row.id, &payload).await?;
+            self.refuse_changed(&row, &payload).await?;
         }
         let allow = (choice == Choice::Session).then(|| store::SessionAllow {
             session: row.session.clone(),
@@ -199,20 +230,28 @@ impl Gateway {
                 other => Error::Store(other),
             }
         })?;
+        self.tell_resolved(&row, choice.into(), &answer.by, &answer.reason);
         Ok(Answered { tool: row.tool, expires_ms })
     }
 
     /// A question about a tool that has changed since is void.
-    async fn refuse_changed(&self, id: &str, payload: &Payload) -> Result<(), Error> {
+    async fn refuse_changed(
+        &self,
+        row: &store::ApprovalRow,
+        payload: &Payload,
+    ) -> Result<(), Error> {
         let table = self.catalog.table();
         let changed = payload.definitions.iter().find(|(name, definition)| {
             table.get(name).is_none_or(|known| known.definition != **definition)
         });
         let Some((name, _)) = changed else { return Ok(()) };
-        self.store.void_approval(id).await?;
+        if self.store.void_approval(&row.id).await? {
+            self.tell_resolved(row, Resolution::Void, "", "");
+        }
         Err(Error::Approval(format!(
-            "approval {id} is void: the definition of {name} has changed since it was asked; make \
-             the call again to be asked about the new one"
+            "approval {} is void: the definition of {name} has changed since it was asked; make \
+             the call again to be asked about the new one",
+            row.id
         )))
     }
 

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use crate::json;
-use crate::names::{self, Naming};
+use crate::names::Naming;
 use crate::schema::Schema;
-use crate::sources::Source;
+use crate::sources::{Source, own};
 
 /// A tool of a source.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl Catalog {
                 }
                 let name = self.naming.full(source.name(), &tool.name);
                 if self.naming.is_bare(source.name()) && name != tool.name {
-                    let why = if names::OWN.contains(&tool.name.as_str()) {
+                    let why = if own::find(&tool.name).is_some() {
                         "pinfold has a tool of this name itself"
                     } else {
                         "its own name is not one that every client takes, or could be another \

@@ -14,13 +14,13 @@ use tokio_util::task::TaskTracker;
 use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
+use crate::events::Pump;
 use crate::names::{self, Naming};
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::recovery;
 use crate::session::Session;
-use crate::sources::run_script;
-use crate::sources::{Source, State};
+use crate::sources::{Source, State, own, run_script};
 
 /// The source of our own tools, as it is shown.
 pub(crate) const OWN: &str = "pinfold";
@@ -98,6 +98,8 @@ pub struct Gateway {
     pub(crate) owner: Owner,
     /// What the store has not taken yet.
     pub(crate) backlog: Backlog,
+    /// What happens, on its way to whoever listens.
+    pub(crate) events: Pump,
     /// Calls that run, each in a task of its own.
     pub(crate) jobs: TaskTracker,
     /// Cancelled when the gateway closes; every call has a child of it.
@@ -127,6 +129,7 @@ impl Gateway {
         let owner = Owner::register(&data_dir, &store).await.map_err(located)?;
         recovery::run(&store, &data_dir, &owner).await.map_err(located)?;
         let gateway = Arc::new(Self {
+            events: Pump::start(store.clone()),
             store,
             engine,
             catalog: Catalog::new(sources, naming),
@@ -267,9 +270,7 @@ impl Gateway {
                 })
             })
             .collect();
-        if self.without_scripts(session).is_none() {
-            listed.push(run_script::listed(session, &self.scripts));
-        }
+        listed.extend(own::listed(self, session));
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
     }
@@ -288,20 +289,7 @@ impl Gateway {
 
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.
     pub fn without_scripts(&self, session: &Session) -> Option<String> {
-        if run_script::facts(session).approval == ApprovalRule::Off {
-            return Some("the profile has switched it off".to_owned());
-        }
-        if let Err(reason) = &self.engine {
-            return Some(reason.clone());
-        }
-        let mode = session.profile.permission_mode;
-        let table = self.catalog.table();
-        let usable = table
-            .all()
-            .any(|known| visible(session, known).is_some_and(|facts| facts.in_scripts(mode)));
-        (!usable).then(|| {
-            "no server of the profile offers a tool that a script could call (yet)".to_owned()
-        })
+        own::find(run_script::NAME)?.withheld(self, session)
     }
 
     /// Ends what runs, waits for it, and gives up the place among the processes that share the
@@ -310,6 +298,7 @@ impl Gateway {
         self.stop.cancel();
         self.jobs.close();
         let ended = tokio::time::timeout(Duration::from_secs(20), self.jobs.wait()).await;
+        self.events.close().await;
         if ended.is_err() {
             // The lock goes with the process, and the next one settles what is left.
             tracing::warn!("some calls did not end in time; the next start will settle them");
@@ -361,9 +350,13 @@ fn check_names(
             }
         }
         // A rule for a tool that can never be there would protect nothing.
-        for tool in profile.tools.keys() {
-            let known = tool == run_script::NAME
-                || profile.servers.iter().any(|server| naming.belongs(tool, server));
+        for (tool, rule) in &profile.tools {
+            if let Some(own) = own::find(tool) {
+                let checked = own::check_rule(own, rule);
+                checked.map_err(|what| wrong(format!("tools.{tool:?}: {what}")))?;
+                continue;
+            }
+            let known = profile.servers.iter().any(|server| naming.belongs(tool, server));
             if !known {
                 return Err(wrong(format!(
                     "tools.{tool:?} is about no server of the profile; tools are named \

@@ -22,6 +22,8 @@ pub mod policy;
 
 mod approval;
 
+mod events;
+
 pub mod sources;
 
 mod audit;
@@ -34,6 +36,7 @@ mod recovery;
 mod json;
 
 pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
+pub use events::{Event, Listener, Resolution, Told};
 pub use gateway::{Error, Gateway, Listed, Parts};
 pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use crate::json;
-use crate::sources::run_script;
+use crate::sources::own;
 
 /// Between server and tool.
 const SEPARATOR: &str = "__";
@@ -25,9 +25,6 @@ const DIGITS: usize = 10;
 
 /// Names that are suggested at most.
 const SUGGESTIONS: usize = 3;
-
-/// Our own tools: no server's tool gets one of these names.
-pub(crate) const OWN: [&str; 1] = [run_script::NAME];
 
 /// How tools are named.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +62,7 @@ fn stands_alone(tool: &str) -> bool {
     (1..=LONGEST).contains(&tool.len())
         && tool.chars().all(valid)
         && !tool.contains(SEPARATOR)
-        && !OWN.contains(&tool)
+        && own::find(tool).is_none()
 }
 
 /// The name with the server's prefix.

@@ -28,15 +28,27 @@ impl Failure {
         Self::failed(anyhow::Error::new(error).context(context))
     }
 
-    /// Wrong usage or configuration.
+    /// Wrong usage or configuration; unless it shows that the machine is what gives out.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
-        Self { code: 2, error: Some(error.into()) }
+        let error = error.into();
+        let code = if error.chain().any(is_of_the_machine) { 1 } else { 2 };
+        Self { code, error: Some(error) }
     }
 
     /// Refused by policy or by a person.
     pub(crate) fn refused(error: impl Into<anyhow::Error>) -> Self {
         Self { code: 3, error: Some(error.into()) }
     }
+}
+
+/// Whether no other configuration would have helped.
+fn is_of_the_machine(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{OutOfMemory, QuotaExceeded, StorageFull};
+    if let Some(error) = error.downcast_ref::<std::io::Error>() {
+        return [OutOfMemory, QuotaExceeded, StorageFull].contains(&error.kind());
+    }
+    matches!(error.downcast_ref(), Some(store::Error::Full(_)))
+        || matches!(error.downcast_ref(), Some(gateway::Error::Store(store::Error::Full(_))))
 }
 
 impl fmt::Display for Failure {

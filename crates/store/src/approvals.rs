@@ -55,6 +55,17 @@ pub struct ApprovalRow {
     pub expires_ms: i64,
 }
 
+/// A question that was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The question, which is open.
+    pub row: ApprovalRow,
+    /// Whether it was not open before.
+    pub is_new: bool,
+    /// Other questions of which it was noticed that they have expired.
+    pub expired: Vec<ApprovalRow>,
+}
+
 /// How a question is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalState {
@@ -151,27 +162,34 @@ fn row(row: &AnyRow) -> Result<ApprovalRow, Error> {
     })
 }
 
-async fn expire(writing: &mut Writing, now_ms: i64) -> Result<(), Error> {
+/// What expired unanswered.
+async fn expire(writing: &mut Writing, now_ms: i64) -> Result<Vec<ApprovalRow>, Error> {
+    let statement = sqlx::AssertSqlSafe(format!(
+        "UPDATE approvals SET state = 'expired' WHERE state = 'open' AND expires_ms <= $1 \
+         RETURNING {COLUMNS}"
+    ));
+    let open = sqlx::query(statement).bind(now_ms).fetch_all(writing.connection()).await?;
     sqlx::query(
-        "UPDATE approvals SET state = 'expired' \
-         WHERE state IN ('open', 'answered') AND expires_ms <= $1",
+        "UPDATE approvals SET state = 'expired' WHERE state = 'answered' AND expires_ms <= $1",
     )
     .bind(now_ms)
     .execute(writing.connection())
     .await?;
-    Ok(())
+    open.iter().map(row).collect()
 }
 
 impl Store {
-    /// The open question with this key, or a new one.
-    pub async fn ask(&self, new: &NewApproval) -> Result<ApprovalRow, Error> {
+    /// The open question with this key, which from now on lasts as long as a new one, or a new
+    /// one.
+    pub async fn ask(&self, new: &NewApproval) -> Result<Asked, Error> {
         let mut writing = self.write(Durability::Process).await?;
-        expire(&mut writing, new.created_ms).await?;
+        let expired = expire(&mut writing, new.created_ms).await?;
         sqlx::query(
             "INSERT INTO approvals (id, request_key, principal, profile, session, tool, payload, \
              state, answer, reason, answered_by, created_ms, answered_ms, expires_ms) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, 'open', '', '', '', $8, 0, $9) \
-             ON CONFLICT (request_key) WHERE state = 'open' DO NOTHING",
+             ON CONFLICT (request_key) WHERE state = 'open' \
+             DO UPDATE SET expires_ms = excluded.expires_ms",
         )
         .bind(&new.id)
         .bind(&new.key)
@@ -190,7 +208,15 @@ impl Store {
         let found = sqlx::query(statement).bind(&new.key).fetch_one(writing.connection()).await?;
         let found = row(&found)?;
         writing.commit().await?;
-        Ok(found)
+        Ok(Asked { is_new: found.id == new.id, row: found, expired })
+    }
+
+    /// Marks what has expired; the questions among it that nobody answered.
+    pub async fn expire_approvals(&self, now_ms: i64) -> Result<Vec<ApprovalRow>, Error> {
+        let mut writing = self.write(Durability::Process).await?;
+        let expired = expire(&mut writing, now_ms).await?;
+        writing.commit().await?;
+        Ok(expired)
     }
 
     /// Takes the answer to the question with this key, if there is an unused one.
@@ -297,14 +323,15 @@ impl Store {
         writing.commit().await
     }
 
-    /// Makes an open question void, because what it was about has changed.
-    pub async fn void_approval(&self, id: &str) -> Result<(), Error> {
-        let mut writing = self.write(Durability::Process).await?;
-        sqlx::query("UPDATE approvals SET state = 'void' WHERE id = $1 AND state = 'open'")
-            .bind(id)
-            .execute(writing.connection())
-            .await?;
-        writing.commit().await
+    /// Makes an open question void, because what it was about has changed. Whether it was open.
+    pub async fn void_approval(&self, id: &str) -> Result<bool, Error> {
+        let mut single = self.write_one(Durability::Process).await?;
+        let changed =
+            sqlx::query("UPDATE approvals SET state = 'void' WHERE id = $1 AND state = 'open'")
+                .bind(id)
+                .execute(single.connection())
+                .await?;
+        Ok(changed.rows_affected() > 0)
     }
 
     async fn why_not_open(&self, id: &str, now_ms: i64) -> Result<Error, Error> {

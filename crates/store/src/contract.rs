@@ -65,6 +65,7 @@ contract!(
     owners_come_and_go,
     sessions_are_touched_again,
     many_writers_at_once,
+    events_are_read_in_order_and_pruned,
 );
 
 fn question(key: &str, now: i64) -> NewApproval {
@@ -93,7 +94,9 @@ async fn a_question_is_asked_once_and_its_answer_used_once(store: Store) {
     let key = fresh("key");
     let first = store.ask(&question(&key, 1000)).await.unwrap();
     let again = store.ask(&question(&key, 1001)).await.unwrap();
-    assert_eq!(first, again);
+    assert!(first.is_new && !again.is_new);
+    let (first, again) = (first.row, again.row);
+    assert_eq!(again, ApprovalRow { expires_ms: 1101, ..first.clone() }, "it lasts longer");
     assert_eq!(first.state, ApprovalState::Open);
     assert_eq!(first.payload, "{\"code\":\"päyload ✓\"}");
     assert_eq!(take(&store, &key, 1002).await, None);
@@ -102,13 +105,13 @@ async fn a_question_is_asked_once_and_its_answer_used_once(store: Store) {
     assert_eq!(take(&store, &fresh("other"), 1004).await, None);
     assert_eq!(take(&store, &key, 1004).await, Some(yes()));
     assert_eq!(take(&store, &key, 1004).await, None);
-    let asked_again = store.ask(&question(&key, 1005)).await.unwrap();
+    let asked_again = store.ask(&question(&key, 1005)).await.unwrap().row;
     assert_ne!(asked_again.id, first.id);
 }
 
 async fn an_answer_given_back_is_found_again_until_it_expires(store: Store) {
     let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     // What nobody has taken, or nobody has answered, is not made an answer.
     store.give_back(&asked.id).await.unwrap();
     assert_eq!(take(&store, &key, 1001).await, None);
@@ -124,7 +127,7 @@ async fn an_answer_given_back_is_found_again_until_it_expires(store: Store) {
 
 async fn of_two_answers_the_first_wins(store: Store) {
     let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     let no = Answer { kind: AnswerKind::Deny, reason: "not today".into(), by: "eve".into() };
     store.answer(&asked.id, &no, None, 1001, 1101).await.unwrap();
     let late = store.answer(&asked.id, &yes(), None, 1002, 1102).await.unwrap_err();
@@ -136,7 +139,7 @@ async fn of_two_answers_the_first_wins(store: Store) {
 
 async fn of_two_takers_one_gets_the_answer(store: Store) {
     let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     store.answer(&asked.id, &yes(), None, 1001, 1101).await.unwrap();
     let takers: Vec<_> = (0..8)
         .map(|_| {
@@ -153,18 +156,22 @@ async fn of_two_takers_one_gets_the_answer(store: Store) {
 
 async fn questions_and_answers_expire(store: Store) {
     let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     let late = store.answer(&asked.id, &yes(), None, 1100, 1200).await.unwrap_err();
     assert!(late.to_string().contains("expired"), "{late}");
     let again = store.ask(&question(&key, 1100)).await.unwrap();
+    assert!(again.expired.iter().any(|row| row.id == asked.id));
+    let again = again.row;
     assert_ne!(again.id, asked.id);
+    let noticed = store.expire_approvals(1100).await.unwrap();
+    assert!(noticed.iter().all(|row| row.id != asked.id), "it is noticed once");
     store.answer(&again.id, &yes(), None, 1101, 1150).await.unwrap();
     assert_eq!(take(&store, &key, 1150).await, None);
 }
 
 async fn a_void_question_cannot_be_answered(store: Store) {
     let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     store.void_approval(&asked.id).await.unwrap();
     let error = store.answer(&asked.id, &yes(), None, 1001, 1101).await.unwrap_err();
     assert!(error.to_string().contains("has changed"), "{error}");
@@ -173,7 +180,7 @@ async fn a_void_question_cannot_be_answered(store: Store) {
 
 async fn a_session_allows_one_definition(store: Store) {
     let (key, session) = (fresh("key"), fresh("session"));
-    let asked = store.ask(&question(&key, 1000)).await.unwrap();
+    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
     let allow =
         SessionAllow { session: session.clone(), tool: "t".into(), definition: "d1".into() };
     let answer = Answer { kind: AnswerKind::Session, reason: String::new(), by: "bob".into() };
@@ -334,6 +341,60 @@ async fn many_writers_at_once(store: Store) {
     }
     assert_eq!(rows_of(&store, &session).await.len(), 40);
     assert_eq!(store.pending_intents(&owner).await.unwrap(), vec![]);
+}
+
+async fn events_are_read_in_order_and_pruned(store: Store) {
+    let session = fresh("session");
+    let event = |session: &str, number: usize| NewEvent {
+        session: session.to_owned(),
+        at_ms: 1_000,
+        kind: "message".into(),
+        data: format!("{{\"n\":{number},\"text\":\"päyload ✓\"}}"),
+    };
+    let before = store.event_head().await.unwrap().last;
+    // Two processes that add at the same time, in batches of more than one statement.
+    let writers = [0, 1].map(|which| {
+        let (store, session) = (store.clone(), session.clone());
+        tokio::spawn(async move {
+            for round in 0..10_usize {
+                let number = |n: usize| round * 1_000 + n;
+                let mine = if which == 0 { session.clone() } else { fresh("other") };
+                let events: Vec<_> = (0..120).map(|n| event(&mine, number(n))).collect();
+                store.add_events(&events).await.unwrap();
+            }
+        })
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let all = store.events_after(before, 10_000).await.unwrap();
+    assert_eq!(all.len(), 2_400);
+    assert!(all.windows(2).all(|pair| pair[0].id + 1 == pair[1].id));
+    let head = store.event_head().await.unwrap();
+    assert_eq!(head.last, all.last().unwrap().id);
+    let mut mine = Vec::new();
+    loop {
+        let after = mine.last().map_or(0, |row: &EventRow| row.id);
+        let page = store.session_events(&session, after, 500).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        mine.extend(page);
+    }
+    let expected: Vec<_> = (0..10)
+        .flat_map(|round| (0..120).map(move |n| round * 1_000 + n))
+        .map(|number| event(&session, number).data)
+        .collect();
+    assert_eq!(mine.iter().map(|row| row.data.clone()).collect::<Vec<_>>(), expected);
+
+    assert!(!store.prune_events(head.last, 1_000).await.unwrap());
+    while store.prune_events(7, 1_000).await.unwrap() {}
+    assert_eq!(store.event_head().await.unwrap().pruned, head.last - 7);
+    assert_eq!(store.events_after(0, 100).await.unwrap().len(), 7);
+    while store.prune_events(7, 2_000).await.unwrap() {}
+    assert_eq!(store.events_after(0, 100).await.unwrap(), vec![]);
+    let next = store.add_events(&[event(&session, 0)]).await.unwrap();
+    assert_eq!(next, head.last + 1, "an id is never used again");
 }
 
 #[tokio::test]

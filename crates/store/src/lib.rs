@@ -10,6 +10,7 @@ mod migrate;
 
 mod approvals;
 mod audit;
+mod events;
 mod owners;
 mod scripts;
 mod sessions;
@@ -18,10 +19,11 @@ mod sessions;
 mod contract;
 
 pub use approvals::{
-    Answer, AnswerKind, ApprovalRow, ApprovalState, NewApproval, SessionAllow, Taken,
+    Answer, AnswerKind, ApprovalRow, ApprovalState, Asked, NewApproval, SessionAllow, Taken,
 };
 pub use audit::{AuditFilter, AuditRow};
 pub use dialect::Store;
+pub use events::{EventHead, EventRow, NewEvent};
 pub use owners::Owner;
 pub use scripts::{IntentRow, IntentState, ScriptRow, ScriptState};
 pub use sessions::SessionRow;

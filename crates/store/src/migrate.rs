@@ -5,7 +5,8 @@
 use crate::dialect::Durability;
 use crate::{Error, Store};
 
-const STEPS: [&str; 1] = [include_str!("../migrations/0001_first.sql")];
+const STEPS: [&str; 2] =
+    [include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_events.sql")];
 
 pub(crate) async fn run(store: &Store) -> Result<(), Error> {
     let known = STEPS.len() as i64;

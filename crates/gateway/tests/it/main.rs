@@ -8,6 +8,7 @@ mod ground;
 mod answers;
 mod approvals;
 mod crash;
+mod events;
 mod names;
 mod postgres;
 mod records;

@@ -37,7 +37,10 @@ struct Python {
 
 impl Doctor {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
-        let file = config::load_or_default(config).map_err(Failure::usage)?;
+        let (file, passed_over) = config::load_or_default(config).map_err(Failure::usage)?;
+        if let Some(reason) = passed_over {
+            terminal::say(&format!("warning: looked at without a configuration: {reason}"));
+        }
         let findings = examine(&file.execute.python).await;
         if self.json {
             let text = serde_json::to_string_pretty(&findings).map_err(Failure::failed)?;

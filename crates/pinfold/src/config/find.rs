@@ -13,6 +13,11 @@ use sha2::{Digest, Sha256};
 
 use crate::show::Shown;
 
+/// The person has not trusted the content of a file; says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Untrusted(String);
+
 /// Why a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chosen {
@@ -85,14 +90,14 @@ pub(crate) fn require_trust(
         return Ok(());
     }
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        bail!(
+        bail!(Untrusted(format!(
             "{} names programs to run and is not trusted; run pinfold here once in a terminal to \
              trust it, or {instead}",
             path.display()
-        );
+        )));
     }
     if !ask(path, programs)? {
-        bail!("{} is not trusted; nothing was started", path.display());
+        bail!(Untrusted(format!("{} is not trusted; nothing was started", path.display())));
     }
     // The path is for people who read the list; the fingerprint covers it already.
     let line = format!("{fingerprint}  {}", Shown::line(&path.display().to_string()));

@@ -89,12 +89,17 @@ pub(crate) fn load(given: Option<&Path>) -> anyhow::Result<Config> {
     read(&path, chosen)
 }
 
-/// Like [`load`], with the defaults where there is no file.
-pub(crate) fn load_or_default(given: Option<&Path>) -> anyhow::Result<File> {
-    Ok(match find::find(given)? {
-        Some((path, chosen)) => read(&path, chosen)?.file,
-        None => File::default(),
-    })
+/// Like [`load`], with the defaults where there is no file, or none that the person trusts: the
+/// second value then says so.
+pub(crate) fn load_or_default(given: Option<&Path>) -> anyhow::Result<(File, Option<String>)> {
+    let Some((path, chosen)) = find::find(given)? else { return Ok((File::default(), None)) };
+    match read(&path, chosen) {
+        Ok(config) => Ok((config.file, None)),
+        Err(error) if error.is::<find::Untrusted>() => {
+            Ok((File::default(), Some(error.to_string())))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {

@@ -30,3 +30,13 @@ fn without_a_usable_python_it_says_so() {
         .prints("run_script: not offered")
         .prints("python: none");
 }
+
+#[test]
+fn a_configuration_that_nobody_trusts_does_not_keep_the_host_from_being_examined() {
+    let world = World::with("[execute]\npython = '/nowhere/python3'\n");
+    let mut command = world.pinfold(&["doctor"]);
+    command.env_remove("PINFOLD_CONFIG");
+    let found = ended(command).says("is not trusted").prints("isolation:");
+    // What the file names was not looked at either.
+    assert!(!found.stdout.contains("/nowhere"), "{found:#?}");
+}

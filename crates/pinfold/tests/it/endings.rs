@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::world::{World, ended, finish, scripts_run, skipped, start, until};
+use crate::world::{Ended, World, ended, finish, scripts_run, skipped, start, until};
 
 fn signal(child: &std::process::Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
@@ -73,34 +73,46 @@ fn a_second_ctrl_c_quits_at_once() {
     assert!(matches!(ended.code, Some(130 | 1)), "{ended:#?}");
 }
 
+/// What `pinfold` does where `data` is a file system of 2 MB on which `first` was done.
+fn on_a_small_disk(world: &World, first: &str, arguments: &str) -> Ended {
+    std::fs::create_dir_all(world.path("data")).unwrap();
+    let inner = world.pinfold::<&str>(&[]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c"]).arg(format!(
+        "mount -t tmpfs -o size=2m none data && {first} && exec {} {arguments}",
+        env!("CARGO_BIN_EXE_pinfold")
+    ));
+    command.current_dir(inner.get_current_dir().unwrap());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    ended(command)
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_is_no_fault_of_the_configuration() {
+    let world = World::new("");
+    world.write("s.py", "print(1)\n");
+    let full =
+        on_a_small_disk(&world, "(dd if=/dev/zero of=data/fill 2>/dev/null; true)", "run s.py");
+    if full.stderr.contains("unshare") {
+        skipped("mounting a small disk needs root");
+        return;
+    }
+    full.code(1).says("space");
+}
+
 #[test]
 fn a_full_disk_is_told_and_no_write_is_sent_without_its_record() {
     if !scripts_run() {
         return;
     }
     let world = World::new("");
-    std::fs::create_dir(world.path("data")).unwrap();
-    let mounted = |script: &str, options: &str| {
-        world.write("s.py", script);
-        let binary = env!("CARGO_BIN_EXE_pinfold");
-        let mut command = world.pinfold::<&str>(&[]);
-        command = {
-            let mut outer = Command::new("unshare");
-            outer.args(["--mount", "sh", "-c"]).arg(format!(
-                "mount -t tmpfs -o size=2m none data && exec {binary} run s.py {options}"
-            ));
-            outer.current_dir(command.get_current_dir().unwrap());
-            for (name, value) in command.get_envs() {
-                match value {
-                    Some(value) => outer.env(name, value),
-                    None => outer.env_remove(name),
-                };
-            }
-            outer
-        };
-        ended(command)
-    };
-    if mounted("print(1)\n", "").stderr.contains("unshare") {
+    world.write("s.py", "print(1)\n");
+    if on_a_small_disk(&world, "true", "run s.py").stderr.contains("unshare") {
         skipped("mounting a small disk needs root");
         return;
     }
@@ -110,7 +122,8 @@ fn a_full_disk_is_told_and_no_write_is_sent_without_its_record() {
         except OSError as error:\n    print(error)\n\
         try:\n    print(call('t__note', {'text': 'x'}))\n\
         except ToolError as error:\n    print(error.kind, error.message)\n";
-    let ended = mounted(script, "--tools t__note --yes");
+    world.write("s.py", script);
+    let ended = on_a_small_disk(&world, "true", "run s.py --tools t__note --yes");
     let all = format!("{}{}", ended.stdout, ended.stderr);
     assert!(all.contains("space") || all.contains("full"), "the full disk is not told: {ended:#?}");
     assert!(

@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::answer::{self, Account};
 use super::host::{Count, Script, ScriptHost};
-use super::{NAME, Plan, TELL};
+use super::{Plan, TELL};
 use crate::backlog::Ending;
 use crate::call::{Call, Ended, Grant};
+use crate::events::Event;
 use crate::gateway::{Gateway, now_ms};
 use crate::policy::PermissionMode;
 use crate::records::{Calls, Folder, OUTPUT_BYTES, Output};
@@ -54,8 +55,13 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     if let Err(error) = gateway.store.script_started(&row).await {
         return not_started(call, &error);
     }
-    let teller =
-        Teller { call, script: &script, description: &row.description, began: Instant::now() };
+    let teller = Teller {
+        gateway,
+        call,
+        script: &script,
+        description: &row.description,
+        began: Instant::now(),
+    };
     let result = drive(gateway, call, &teller, job).await;
     script.writes.close();
     // Their own limits end them; see `sources::tool`.
@@ -203,6 +209,7 @@ async fn drive(
 
 /// Tells whoever waits how far the script is.
 struct Teller<'a> {
+    gateway: &'a Gateway,
     call: &'a Call,
     script: &'a Arc<Script>,
     description: &'a str,
@@ -211,7 +218,6 @@ struct Teller<'a> {
 
 impl Teller<'_> {
     fn tell(&self, state: ScriptState) {
-        let Some(to) = &self.call.progress else { return };
         let script::Progress { done, total, message, .. } = self.script.progress();
         let Count { calls, failed, .. } = self.script.total();
         let told = ScriptProgress {
@@ -225,8 +231,11 @@ impl Teller<'_> {
             elapsed_ms: millis(self.began.elapsed()),
             state,
         };
-        // Nobody has to listen.
-        let _ = to.send(Progress::Script(told));
+        if let Some(to) = &self.call.progress {
+            // Nobody has to listen.
+            let _ = to.send(Progress::Script(told.clone()));
+        }
+        self.gateway.publish(&self.call.session.id, Event::ScriptProgress(told));
     }
 }
 
@@ -305,7 +314,7 @@ fn audit_row(
         principal: row.principal.clone(),
         profile: row.profile.clone(),
         session: row.session.clone(),
-        tool: NAME.to_owned(),
+        tool: call.tool.clone(),
         outcome: outcome.to_owned(),
         isolation: row.isolation.clone(),
         detail: detail.to_string(),

@@ -6,7 +6,6 @@
 //! [`Grant`], which only *approve* can make. A call runs in a task of its own, so that a caller who
 //! goes away cancels it and it is still recorded.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,15 +13,22 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::approval::{Choice, Payload, Question};
-use crate::catalog::Known;
 use crate::gateway::{Gateway, visible};
-use crate::policy::{self, Decision, Effect, Facts, From};
+use crate::policy::Effect;
 use crate::request::{Failure, Origin, Outcome, Progress, Request};
 use crate::session::Session;
 use crate::sources::run_script::{self, Script};
 use crate::sources::tool;
-use crate::{audit, json, refusal};
+use crate::{audit, json};
+
+mod decide;
+
+mod grant;
+
+pub(crate) use decide::session_allows;
+use decide::{Plan, check, decide, resolve};
+pub(crate) use grant::Grant;
+use grant::{approve, give_back};
 
 /// Who makes a call.
 #[derive(Clone, Debug)]
@@ -59,46 +65,6 @@ impl Call {
             retryable: false,
         }
     }
-}
-
-/// The proof that a call may run.
-#[derive(Debug)]
-pub(crate) struct Grant {
-    by: Option<String>,
-    /// The approval that was used up for it.
-    approval: Option<String>,
-    definitions: HashMap<String, String>,
-}
-
-impl Grant {
-    /// Who was asked, if somebody was.
-    pub(crate) fn by(&self) -> Option<&str> {
-        self.by.as_deref()
-    }
-
-    /// The approval that was used up for it.
-    fn approval(&self) -> Option<String> {
-        self.approval.clone()
-    }
-
-    /// Of a script: the definitions of the tools that it covers.
-    pub(crate) fn into_definitions(self) -> HashMap<String, String> {
-        self.definitions
-    }
-}
-
-/// What *resolve* found.
-#[derive(Debug)]
-enum Target {
-    Tool(Arc<Known>, Facts),
-    RunScript,
-}
-
-/// What *check* found out about it.
-#[derive(Debug)]
-enum Plan {
-    Tool(Arc<Known>, Facts),
-    Script(Box<run_script::Plan>),
 }
 
 /// A call that may run.
@@ -203,8 +169,10 @@ impl Gateway {
             Ok(ready) => ready,
             Err(outcome) => {
                 underway.stage = Stage::Over;
-                audit::record(self, &underway.call, &Ended::before(outcome.clone())).await;
-                return outcome;
+                let ended = Ended::before(outcome);
+                audit::record(self, &underway.call, &ended).await;
+                self.tell_finished(&underway.call, None, &ended);
+                return ended.outcome;
             }
         };
         let gateway = self.clone();
@@ -253,9 +221,11 @@ impl Gateway {
         let approval = ready.grant.approval();
         underway.stage = Stage::Run;
         let call = &underway.call;
+        let told = self.tell_started(call);
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
+            Plan::Own(own) => own.tool.run(ready.grant, &self, call).await,
         };
         underway.stage = Stage::Over;
         ended.approved_by = approved_by;
@@ -263,6 +233,7 @@ impl Gateway {
             give_back(&self, &approval, &mut ended.outcome).await;
         }
         audit::record(&self, &underway.call, &ended).await;
+        self.tell_finished(&underway.call, told, &ended);
         ended.outcome
     }
 }
@@ -299,195 +270,4 @@ impl Drop for Underway {
         };
         script.ended(&self.call, &Ended::before(outcome));
     }
-}
-
-/// Name → source and definition, as far as the session may see them.
-fn resolve(gateway: &Gateway, call: &Call) -> Result<Target, Failure> {
-    let from_script = matches!(call.caller, Caller::Script(_));
-    if call.tool == run_script::NAME && !from_script {
-        return match gateway.without_scripts(&call.session) {
-            None => Ok(Target::RunScript),
-            Some(reason) => Err(call.failure(
-                script::Kind::UnknownTool,
-                format!("run_script is not offered: {reason}"),
-            )),
-        };
-    }
-    let table = gateway.catalog.table();
-    let found = table.get(&call.tool);
-    if let Some(known) = found
-        && let Some(facts) = visible(&call.session, known)
-    {
-        return Ok(Target::Tool(known.clone(), facts));
-    }
-    Err(refusal::unknown(gateway, call, from_script))
-}
-
-/// The cheap refusals, so that nobody is asked about a call that would fail anyway.
-async fn check(gateway: &Gateway, call: &Call, target: Target) -> Result<Plan, Failure> {
-    let wrong = |reason: String| call.failure(script::Kind::InvalidArguments, reason);
-    match target {
-        Target::Tool(known, facts) => {
-            if facts.task_only && matches!(call.caller, Caller::Direct(_)) {
-                return Err(call.failure(
-                    script::Kind::TaskOnly,
-                    format!(
-                        "{} can only be run as a background task, which this version cannot do",
-                        known.name
-                    ),
-                ));
-            }
-            fit(&known, &call.arguments).map_err(wrong)?;
-            Ok(Plan::Tool(known, facts))
-        }
-        Target::RunScript => {
-            let plan = run_script::plan(gateway, call).await?;
-            Ok(Plan::Script(Box::new(plan)))
-        }
-    }
-}
-
-fn fit(known: &Known, arguments: &RawValue) -> Result<(), String> {
-    let value = json::strict(arguments)
-        .map_err(|error| format!("the arguments cannot be read: {error}"))?;
-    if !value.is_object() {
-        return Err("the arguments must be a JSON object".to_owned());
-    }
-    known
-        .schema()
-        .check(&value)
-        .map_err(|fault| format!("the arguments do not fit {}: {fault}", known.name))
-}
-
-/// The permission table, with what the store and the script know of earlier answers.
-async fn decide(gateway: &Gateway, call: &Call, plan: &Plan) -> Result<Decision, Failure> {
-    let mode = call.session.profile.permission_mode;
-    match (plan, &call.caller) {
-        (Plan::Script(plan), _) => Ok(plan.decision()),
-        (Plan::Tool(known, facts), Caller::Script(script)) => {
-            let from = script.standing(known);
-            let question = policy::Question { mode, facts: *facts, from, session_allows: false };
-            Ok(policy::decide(question))
-        }
-        (Plan::Tool(known, facts), Caller::Direct(_)) => {
-            let question = |session_allows| policy::Question {
-                mode,
-                facts: *facts,
-                from: From::Direct,
-                session_allows,
-            };
-            let decision = policy::decide(question(false));
-            if decision != (Decision::Ask { session: true }) {
-                return Ok(decision);
-            }
-            let allows = session_allows(gateway, call, known).await?;
-            Ok(policy::decide(question(allows)))
-        }
-    }
-}
-
-/// Whether "this session" was answered for this definition of the tool.
-pub(crate) async fn session_allows(
-    gateway: &Gateway,
-    call: &Call,
-    known: &Known,
-) -> Result<bool, Failure> {
-    let found =
-        gateway.store.session_allows(&call.session.id, &known.name, &known.definition).await;
-    found.map_err(|error| refusal::unstored(call, &error))
-}
-
-/// The only place that makes a [`Grant`].
-async fn approve(
-    gateway: &Gateway,
-    call: &Call,
-    plan: &Plan,
-    decision: Decision,
-) -> Result<Grant, Outcome> {
-    // Nothing is sent, and no answer used up, for somebody who does not want it any more.
-    if call.cancel.is_cancelled() {
-        let message = "the call was cancelled before it was sent";
-        return Err(Outcome::Refused(call.failure(script::Kind::Cancelled, message)));
-    }
-    let definitions = match plan {
-        Plan::Script(plan) => plan.covered(),
-        Plan::Tool(..) => HashMap::new(),
-    };
-    let session = match decision {
-        Decision::Allow => return Ok(Grant { by: None, approval: None, definitions }),
-        Decision::Deny(reason) => {
-            let known = match plan {
-                Plan::Tool(known, _) => Some(&**known),
-                Plan::Script(_) => None,
-            };
-            return Err(Outcome::Refused(refusal::denied(call, known, reason)));
-        }
-        Decision::Ask { session } => session,
-    };
-    let failed = |error: &dyn std::fmt::Display| Outcome::Refused(refusal::unstored(call, error));
-    let (key, payload) = match plan {
-        Plan::Script(plan) => plan.question(&call.session, &call.arguments),
-        Plan::Tool(known, _) => question(call, known, session).map_err(|error| failed(&error))?,
-    };
-    let now = crate::gateway::now_ms();
-    let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;
-    match answer {
-        Some(store::Taken {
-            answer: store::Answer { kind: store::AnswerKind::Deny, reason, by },
-            ..
-        }) => {
-            let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            let message = format!("{by} did not allow it{because}");
-            Err(Outcome::Refused(call.failure(script::Kind::Denied, message)))
-        }
-        Some(store::Taken { id, answer }) => {
-            Ok(Grant { by: Some(answer.by), approval: Some(id), definitions })
-        }
-        None => {
-            let question = Question { session: &call.session, tool: &call.tool, key, payload };
-            let asked = gateway.ask(question).await.map_err(|error| failed(&error))?;
-            Err(Outcome::NeedsApproval(Box::new(asked)))
-        }
-    }
-}
-
-/// Of what was allowed nothing was done, so the answer is still good.
-async fn give_back(gateway: &Gateway, approval: &str, outcome: &mut Outcome) {
-    let given = gateway.store.give_back(approval).await;
-    let (Outcome::Refused(failure) | Outcome::Failed(failure)) = outcome else { return };
-    failure.message.push_str(match given {
-        Ok(()) => "; the approval was not used up and still holds for the same call",
-        Err(error) => {
-            tracing::error!(approval, %error, "an approval could not be given back");
-            "; the approval is used up"
-        }
-    });
-}
-
-/// What a person is asked about a direct call, and the key it is bound by.
-fn question(call: &Call, known: &Known, session: bool) -> Result<(String, Payload), String> {
-    let arguments = json::canonical(&call.arguments)?;
-    let key = json::hash([
-        "call",
-        call.session.principal.as_str(),
-        call.session.id.as_str(),
-        known.name.as_str(),
-        known.definition.as_str(),
-        arguments.as_str(),
-    ]);
-    let choices = if session {
-        vec![Choice::Once, Choice::Session, Choice::Deny]
-    } else {
-        vec![Choice::Once, Choice::Deny]
-    };
-    let payload = Payload {
-        description: None,
-        code: None,
-        arguments: Arc::from(call.arguments.clone()),
-        listed: Vec::new(),
-        unlisted: Vec::new(),
-        choices,
-        definitions: [(known.name.clone(), known.definition.clone())].into(),
-    };
-    Ok((key, payload))
 }
