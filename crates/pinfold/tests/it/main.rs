@@ -37,3 +37,5 @@ mod configuration;
 mod conformance;
 
 mod doctor;
+
+mod known_gaps;

@@ -61,8 +61,8 @@ impl<S> Session<S> {
         *lock(&self.used) = Instant::now();
     }
 
-    fn is_idle(&self) -> bool {
-        self.open.load(Ordering::SeqCst) == 0 && lock(&self.used).elapsed() > IDLE
+    fn is_idle(&self, for_so_long: Duration) -> bool {
+        self.open.load(Ordering::SeqCst) == 0 && lock(&self.used).elapsed() > for_so_long
     }
 }
 
@@ -78,19 +78,21 @@ impl<S> Drop for InUse<S> {
 
 /// All of them, by name.
 #[derive(Debug)]
-pub(super) struct Sessions<S>(Mutex<HashMap<String, Arc<Session<S>>>>);
+pub(super) struct Sessions<S> {
+    all: Mutex<HashMap<String, Arc<Session<S>>>>,
+    most: usize,
+    idle: Duration,
+}
 
 impl<S> Sessions<S> {
     pub(super) fn new() -> Self {
-        Self(Mutex::default())
+        Self { all: Mutex::default(), most: MOST, idle: IDLE }
     }
 
     pub(super) fn add(&self, name: String, session: Session<S>) -> Result<(), &'static str> {
-        let mut all = lock(&self.0);
-        if all.len() >= MOST {
-            all.retain(|_, session| !session.is_idle());
-        }
-        if all.len() >= MOST {
+        let mut all = lock(&self.all);
+        all.retain(|_, session| !session.is_idle(self.idle));
+        if all.len() >= self.most {
             return Err("too many sessions are open; end some, or try later");
         }
         all.insert(name, Arc::new(session));
@@ -98,9 +100,9 @@ impl<S> Sessions<S> {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Session<S>>> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         let session = all.get(name)?.clone();
-        if session.is_idle() {
+        if session.is_idle(self.idle) {
             all.remove(name);
             session.closing.cancel();
             return None;
@@ -111,7 +113,7 @@ impl<S> Sessions<S> {
 
     pub(super) fn remove(&self, session: &Arc<Session<S>>) {
         session.closing.cancel();
-        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, session));
+        lock(&self.all).retain(|_, other| !Arc::ptr_eq(other, session));
     }
 }
 
@@ -124,4 +126,48 @@ pub(super) fn name() -> std::io::Result<String> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Seal;
+    use crate::server::connection::Connection;
+
+    fn session() -> (Session<()>, CancellationToken) {
+        let closing = CancellationToken::new();
+        let peer = Peer {
+            service: Arc::new(()),
+            seal: Seal::with_key([7; 32]),
+            connection: Connection::new(closing.clone()),
+            session: None,
+        };
+        (Session::new(Arc::new(peer), closing.clone()), closing)
+    }
+
+    /// Makes it look as if it had not been used for long.
+    fn age(sessions: &Sessions<()>, name: &str) {
+        let all = lock(&sessions.all);
+        *lock(&all[name].used) = Instant::now() - 2 * sessions.idle;
+    }
+
+    #[test]
+    fn there_are_only_so_many_and_idle_ones_make_room() {
+        let idle = Duration::from_secs(10);
+        let sessions = Sessions { all: Mutex::default(), most: 2, idle };
+        let (first, first_ends) = session();
+        sessions.add("first".to_owned(), first).unwrap();
+        let (second, second_ends) = session();
+        sessions.add("second".to_owned(), second).unwrap();
+        assert!(sessions.add("third".to_owned(), session().0).is_err());
+        let in_use = sessions.get("first").unwrap().in_use();
+        age(&sessions, "first");
+        age(&sessions, "second");
+        sessions.add("third".to_owned(), session().0).unwrap();
+        assert!(second_ends.is_cancelled() && sessions.get("second").is_none());
+        assert!(!first_ends.is_cancelled() && sessions.get("first").is_some());
+        drop(in_use);
+        age(&sessions, "first");
+        assert!(sessions.get("first").is_none() && first_ends.is_cancelled());
+    }
 }
