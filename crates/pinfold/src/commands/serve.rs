@@ -54,7 +54,11 @@ impl Serve {
             stop.child_token(),
             given.map(Path::to_owned),
         );
-        let shared = Shared { access: Arc::new(access), doors: Arc::new(doors) };
+        let shared = Shared {
+            access: Arc::new(access),
+            doors: Arc::new(doors),
+            public_url: config.file.public_url.as_deref().map(Arc::from),
+        };
         let ending = stop.clone();
         let serving = async move {
             use axum::serve::ListenerExt as _;

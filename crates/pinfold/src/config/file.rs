@@ -17,6 +17,8 @@ use serde::Deserialize;
 pub(crate) struct File {
     /// Where `pinfold serve` listens.
     pub(crate) listen: SocketAddr,
+    /// How others reach `pinfold serve`, where that is not by `listen`: `https://host`.
+    pub(crate) public_url: Option<String>,
     /// Everything pinfold writes.
     pub(crate) data_dir: PathBuf,
     /// `sqlite://…` or `postgres://…`; `pinfold.db` in `data_dir` if absent.
@@ -43,6 +45,7 @@ impl Default for File {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            public_url: None,
             data_dir: PathBuf::from("data"),
             database: None,
             mcp_config: None,

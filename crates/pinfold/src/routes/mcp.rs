@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{Request, Response};
 use gateway::Gateway;
 use mcp::server::{Endpoint, Gate, Seal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::access::{Guest, Refused};
+use super::{Shared, well_known};
 use crate::config::Config;
 use crate::serving::Offer;
 use crate::wiring;
@@ -107,6 +108,12 @@ async fn handle(shared: &Shared, profile: Option<&str>, request: Request<Body>) 
     let guest = shared.access.agent(request.headers(), profile);
     match guest.and_then(|guest| shared.doors.endpoint(guest)) {
         Ok(endpoint) => endpoint.handle(request).await,
-        Err(refused) => refused.response(),
+        Err(refused) => {
+            let mut response = refused.response();
+            if let Some(challenge) = response.headers_mut().get_mut(WWW_AUTHENTICATE) {
+                *challenge = well_known::challenge(shared, request.headers(), profile);
+            }
+            response
+        }
     }
 }

@@ -6,6 +6,8 @@ mod health;
 
 mod mcp;
 
+mod well_known;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{any, get};
@@ -18,6 +20,8 @@ pub(crate) use mcp::Doors;
 pub(crate) struct Shared {
     pub(crate) access: std::sync::Arc<Access>,
     pub(crate) doors: std::sync::Arc<Doors>,
+    /// How clients reach this, where it is not by the address that they name.
+    pub(crate) public_url: Option<std::sync::Arc<str>>,
 }
 
 /// All routes.
@@ -26,6 +30,9 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/healthz", get(health::show))
         .route("/mcp", any(mcp::default))
         .route("/mcp/{profile}", any(mcp::named))
+        .route(well_known::PREFIX, get(well_known::whole))
+        .route(&format!("{}/mcp", well_known::PREFIX), get(well_known::default))
+        .route(&format!("{}/mcp/{{profile}}", well_known::PREFIX), get(well_known::named))
         // Bodies are bounded where they are read, with an answer of the protocol's own.
         .layer(DefaultBodyLimit::disable())
         .with_state(shared)
