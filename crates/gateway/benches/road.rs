@@ -212,6 +212,7 @@ async fn measure(place: &str) {
             .unwrap(),
         engine: Ok(engine),
         sources: vec![Arc::new(answers())],
+        bare: None,
         profiles: [("default".to_owned(), profile)].into(),
         scripts: Scripts { max_calls: 1_000_000, ..Scripts::default() },
         approvals: Approvals::default(),

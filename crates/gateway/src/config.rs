@@ -31,11 +31,20 @@ pub struct Server {
     pub url: Option<String>,
     /// Headers sent with every request; may hold secrets.
     pub headers: BTreeMap<String, String>,
+    /// `""` lets its tools keep their own names; `server__tool` by default.
+    pub prefix: Option<String>,
 }
 
 impl Server {
     /// Where the server is, or what is wrong with its entry.
     pub fn endpoint(&self) -> Result<mcp::Endpoint, String> {
+        if self.prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) {
+            return Err(
+                "`prefix` can only be \"\": without it tools are named after the server, so \
+                        rename the server instead"
+                    .to_owned(),
+            );
+        }
         match (&self.command, &self.url) {
             (Some(_), Some(_)) => Err("give either `command` or `url`, not both".to_owned()),
             (None, None) => Err("give `command` (a program) or `url` (an address)".to_owned()),
@@ -71,6 +80,14 @@ impl Server {
                 })
             }
         }
+    }
+}
+
+impl Server {
+    /// Whether its tools keep their own names.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.prefix.as_deref() == Some("")
     }
 }
 
@@ -355,6 +372,7 @@ mod tests {
             (json!({"command": "x", "headers": {"A": "s3cret"}}), "`headers` go with `url`"),
             (json!({"url": "http://x", "args": ["a"]}), "go with `command`"),
             (json!({"url": "ftp://x"}), "must start with http"),
+            (json!({"url": "http://x", "prefix": "y"}), "`prefix` can only be"),
         ] {
             let error = endpoint(value.clone()).unwrap_err();
             assert!(error.contains(expected) && !error.contains("s3cret"), "{value}: {error}");

@@ -267,7 +267,18 @@ impl Attempt<'_> {
                             .await
                             .map_err(Probe::Unusable)
                     }
-                    _ => Err(Probe::Unusable(no_common_revision(&message, data.as_deref()))),
+                    // It names what was asked with: it is taken at its word, once.
+                    Some(revision) => match discover(connection, &revision, self.limit(1)).await {
+                        Ok(info) if info.revision.is_modern() => {
+                            connection.inbox.set_modern();
+                            Ok(info)
+                        }
+                        Ok(_) | Err(Error::Rpc { code: code::UNSUPPORTED_VERSION, .. }) => {
+                            Err(Probe::Unusable(no_common_revision(&message, data.as_deref())))
+                        }
+                        Err(error) => Err(Probe::Unusable(error)),
+                    },
+                    None => Err(Probe::Unusable(no_common_revision(&message, data.as_deref()))),
                 }
             }
             Err(

@@ -63,6 +63,11 @@ pub(crate) fn modern(meta: Option<&RawValue>, session: Option<String>) -> Result
     })
 }
 
+/// Whether there is a revision in `initialize`.
+pub(crate) fn offers(params: Option<&RawValue>) -> bool {
+    Object::read(params).is_some_and(|params| params.get("protocolVersion").is_some())
+}
+
 /// The caller that `initialize` tells of, with the revision that is answered.
 pub(crate) fn legacy(
     params: Option<&RawValue>,

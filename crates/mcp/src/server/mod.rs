@@ -32,8 +32,11 @@ mod seal;
 
 mod stdio;
 
+mod headers;
+
 mod http;
 
+pub use headers::Headers;
 pub use http::{Endpoint, Gate};
 pub use refusal::Refusal;
 pub use seal::Seal;
@@ -50,6 +53,12 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
 
     /// Every tool, in an order that only depends on which tools there are.
     async fn tools(&self, caller: &Caller) -> Result<Tools, Refusal>;
+
+    /// Which arguments of a tool clients of 2026-07-28 have to repeat in headers; none by default.
+    fn headers(&self, tool: &str) -> Headers {
+        let _ = tool;
+        Headers::default()
+    }
 
     /// Told whenever the tools may have changed.
     fn changes(&self) -> watch::Receiver<u64>;

@@ -179,6 +179,8 @@ impl<S: Service> Peer<S> {
             outlet: outlet.clone(),
         };
         match (method, self.connection.agreed()) {
+            // A request that stands alone and offers no revision to agree on begins no session.
+            ("initialize", _) if era::is_modern(meta.as_deref()) && !era::offers(params) => {}
             ("initialize", _) => return self.initialize(params).map(Course::Over),
             ("server/discover", _) => {}
             // It stands alone, though there may be a session beside it.

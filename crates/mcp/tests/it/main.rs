@@ -5,6 +5,7 @@
 
 mod foreign_http;
 mod foreign_stdio;
+mod fuzz;
 mod hostile;
 mod hostile_http;
 mod parser;
@@ -12,6 +13,7 @@ mod peer;
 mod serve_any;
 mod serve_http;
 mod serve_peer;
+mod serve_resume;
 mod serve_wire;
 mod service;
 mod support;

@@ -317,6 +317,23 @@ impl Config {
         Ok(endpoint)
     }
 
+    /// Which of these servers has no prefix. Two of them could have tools of one name, and whose it
+    /// was would depend on which came first.
+    pub(crate) fn bare<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<Option<&'a str>> {
+        let is_bare = |name: &&str| self.file.servers.get(*name).is_some_and(Server::is_bare);
+        let mut bare = servers.into_iter().filter(is_bare);
+        match (bare.next(), bare.next()) {
+            (Some(first), Some(second)) => Err(self.documents.own.error(
+                &["servers", second, "prefix"],
+                format!("is \"\" as for the server \"{first}\": only one of those used can be"),
+            )),
+            (first, _) => Ok(first),
+        }
+    }
+
     /// What came by `${…}` for any server or for the database, whichever are used: one server may
     /// repeat what was meant for another.
     fn secrets(&self) -> mcp::Secrets {
@@ -355,6 +372,7 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
         runs_from_workspace: server.runs_from_workspace,
         url: server.url.as_deref().map(expand).transpose()?,
         headers: all(&server.headers)?,
+        prefix: server.prefix.clone(),
     })
 }
 

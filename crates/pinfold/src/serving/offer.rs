@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gateway::sources::State;
 use gateway::{Gateway, Origin, Outcome, Request, Session};
-use mcp::server::{About, Answer, Call, Caller, Refusal, Service, Tools};
+use mcp::server::{About, Answer, Call, Caller, Headers, Refusal, Service, Tools};
 use script::Kind;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
@@ -211,6 +211,11 @@ impl Service for Offer {
         let definitions = self.definitions(&gateway).await?;
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&definitions);
         Ok(Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } })
+    }
+
+    fn headers(&self, tool: &str) -> Headers {
+        let opened = self.opened.borrow();
+        opened.as_ref().map(|one| one.headers(&self.profile, tool)).unwrap_or_default()
     }
 
     fn changes(&self) -> watch::Receiver<u64> {

@@ -14,6 +14,10 @@ mod http;
 
 mod clients;
 
+mod cutting;
+
+mod typescript;
+
 mod agents;
 
 mod models;
@@ -35,4 +39,8 @@ mod endings;
 
 mod configuration;
 
+mod conformance;
+
 mod doctor;
+
+mod known_gaps;
