@@ -160,6 +160,7 @@ async fn call(
         arguments: to_raw_value(&arguments).unwrap(),
         origin: Origin::Cli,
         progress: None,
+        passed: mcp::Passed::default(),
         cancel: CancellationToken::new(),
     };
     match gateway.call(request).await {

@@ -12,6 +12,8 @@ mod session;
 
 mod call;
 
+mod extras;
+
 mod catalog;
 mod names;
 mod search;
@@ -40,6 +42,7 @@ mod json;
 
 pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
 pub use events::{Event, Listener, Resolution, Told};
+pub use extras::{Along, ExtraError, Watched};
 pub use gateway::{Error, Gateway, Listed, Parts};
 pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;

@@ -21,7 +21,10 @@ mod secrets;
 mod tool;
 mod transport;
 
-pub use client::{Client, Progress, ServerInfo, ToolCall};
+pub use client::{
+    Abilities, Asked, Asks, Client, Given, Item, Kind, Passed, Passing, Progress, ServerInfo,
+    ToolCall,
+};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use journal::Event;

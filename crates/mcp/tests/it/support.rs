@@ -89,6 +89,7 @@ pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
         cancel: CancellationToken::new(),
         timeout: SOON,
         progress: None,
+        passed: mcp::Passed::default(),
     }
 }
 

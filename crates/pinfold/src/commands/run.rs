@@ -124,6 +124,7 @@ impl Run {
             arguments: arguments.to_owned(),
             origin: Origin::Cli,
             progress: Some(events),
+            passed: mcp::Passed::default(),
             cancel: cancel.clone(),
         };
         let outcome = open.gateway.call_printing(request, prints).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gateway::{Answer, Approval, Choice, Gateway, Listed};
-use mcp::server::{Caller, Given, Question, Reply};
+use mcp::server::{Caller, Given, Question, Reply, Shape};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(crate) fn question(approval: &Approval, tools: &[Listed], lasts: Duration) -
     });
     Question {
         message: approve::question(approval, tools, ROWS).trim().to_owned(),
-        schema: serde_json::value::to_raw_value(&schema).unwrap_or_default(),
+        shape: Shape::Form(serde_json::value::to_raw_value(&schema).unwrap_or_default()),
         state: approval.id.clone(),
         lasts,
     }

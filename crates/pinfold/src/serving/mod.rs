@@ -5,6 +5,10 @@
 
 mod offer;
 
+mod extras;
+
+mod parked;
+
 mod ask;
 
 mod outcome;

@@ -12,6 +12,10 @@ mod serving;
 
 mod http;
 
+mod extras;
+
+mod asking;
+
 mod clients;
 
 mod cutting;
