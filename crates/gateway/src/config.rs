@@ -31,6 +31,8 @@ pub struct Server {
     pub url: Option<String>,
     /// Headers sent with every request; may hold secrets.
     pub headers: BTreeMap<String, String>,
+    /// How to log in there, where it wants a login and that cannot be found out from it alone.
+    pub oauth: Option<mcp::auth::Settings>,
 }
 
 impl Server {
@@ -45,6 +47,9 @@ impl Server {
             (Some(command), None) => {
                 if !self.headers.is_empty() {
                     return Err("`headers` go with `url`; for a program use `env`".to_owned());
+                }
+                if self.oauth.is_some() {
+                    return Err("`oauth` goes with `url`, not with `command`".to_owned());
                 }
                 Ok(mcp::Endpoint::Stdio {
                     command: command.clone(),
@@ -64,9 +69,15 @@ impl Server {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err("`url` must start with http:// or https://".to_owned());
                 }
+                let has_token =
+                    self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+                if self.oauth.is_some() && has_token {
+                    return Err("give either `oauth` or the header `Authorization`".to_owned());
+                }
                 Ok(mcp::Endpoint::Http {
                     url: url.clone(),
                     headers: self.headers.clone(),
+                    login: None,
                     secrets: mcp::Secrets::default(),
                 })
             }
@@ -355,6 +366,11 @@ mod tests {
             (json!({"command": "x", "headers": {"A": "s3cret"}}), "`headers` go with `url`"),
             (json!({"url": "http://x", "args": ["a"]}), "go with `command`"),
             (json!({"url": "ftp://x"}), "must start with http"),
+            (json!({"command": "x", "oauth": {}}), "`oauth` goes with `url`"),
+            (
+                json!({"url": "https://x", "oauth": {}, "headers": {"authorization": "s3cret"}}),
+                "either `oauth` or the header",
+            ),
         ] {
             let error = endpoint(value.clone()).unwrap_err();
             assert!(error.contains(expected) && !error.contains("s3cret"), "{value}: {error}");

@@ -15,6 +15,7 @@ use store::Store;
 use tokio::sync::watch;
 
 use crate::config::{Config, did_you_mean};
+use crate::credentials::Keeper;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -102,6 +103,7 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
         .map_err(Failure::usage)?;
     // What can fail without them comes before the servers are started.
     let store = store(config).await?;
+    let endpoints = with_logins(config, &store, endpoints).map_err(Failure::usage)?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
@@ -111,6 +113,24 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
     let (engine, isolation) = engine(config).await;
     let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
     Ok(Started { gateway, upstreams })
+}
+
+/// Gives each server that may want a login the one that is kept for it.
+fn with_logins<'a>(
+    config: &Config,
+    store: &Store,
+    mut endpoints: Vec<(&'a String, mcp::Endpoint)>,
+) -> anyhow::Result<Vec<(&'a String, mcp::Endpoint)>> {
+    if endpoints.iter().all(|(_, endpoint)| matches!(endpoint, mcp::Endpoint::Stdio { .. })) {
+        return Ok(endpoints);
+    }
+    let keeper = Keeper::new(config, store.clone())?;
+    for (name, endpoint) in &mut endpoints {
+        if let Some(login) = keeper.login(config, name, endpoint)? {
+            *endpoint = endpoint.clone().with_login(login);
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.
@@ -127,7 +147,8 @@ pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Fai
     gateway(config, store, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
 }
 
-async fn store(config: &Config) -> Result<Store, Failure> {
+/// The store, and before it the directory that everything is in.
+pub(crate) async fn store(config: &Config) -> Result<Store, Failure> {
     private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     Store::open(&config.database).await.map_err(Failure::usage)
 }
@@ -233,7 +254,7 @@ pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> S
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

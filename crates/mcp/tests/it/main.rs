@@ -7,6 +7,7 @@ mod foreign_http;
 mod foreign_stdio;
 mod hostile;
 mod hostile_http;
+mod login;
 mod parser;
 mod peer;
 mod serve_any;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::Serialize;
 
+use crate::credentials::{self, Standing};
 use crate::failure::Failure;
 use crate::{config, terminal};
 
@@ -27,6 +28,8 @@ struct Findings {
     /// Whether a script was parsed by that interpreter inside a sandbox.
     run_script_offered: bool,
     run_script_fault: Option<String>,
+    /// How it stands with logins at servers.
+    logins: Vec<Standing>,
 }
 
 #[derive(Serialize)]
@@ -37,11 +40,15 @@ struct Python {
 
 impl Doctor {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
-        let (file, passed_over) = config::load_or_default(config).map_err(Failure::usage)?;
+        let (config, passed_over) = config::load_or_none(config).map_err(Failure::usage)?;
         if let Some(reason) = passed_over {
             terminal::say(&format!("warning: looked at without a configuration: {reason}"));
         }
-        let findings = examine(&file.execute.python).await;
+        let python = config.as_ref().map(|config| config.file.execute.python.as_str());
+        let mut findings = examine(python.unwrap_or("auto")).await;
+        if let Some(config) = &config {
+            findings.logins = credentials::standings(config).await;
+        }
         if self.json {
             let text = serde_json::to_string_pretty(&findings).map_err(Failure::failed)?;
             terminal::print(&format!("{text}\n"))
@@ -68,6 +75,7 @@ async fn examine(python: &str) -> Findings {
         python_fault: None,
         run_script_offered: false,
         run_script_fault: None,
+        logins: Vec::new(),
     };
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => {
@@ -149,6 +157,9 @@ fn report(findings: &Findings) -> String {
         (false, Some(fault)) => format!("run_script: not offered: {fault}"),
         (false, None) => "run_script: not offered, for the reason above".to_owned(),
     });
+    for login in &findings.logins {
+        lines.push(format!("server {}: {}", login.server, login.standing));
+    }
     lines.push(String::new());
     lines.join("\n")
 }

@@ -30,4 +30,8 @@ mod endings;
 
 mod configuration;
 
+mod login;
+
+mod secrets;
+
 mod doctor;
