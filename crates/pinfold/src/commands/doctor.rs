@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::Serialize;
 
+use crate::config::file::File;
 use crate::credentials::{self, Standing};
 use crate::failure::Failure;
-use crate::{config, terminal};
+use crate::show::Shown;
+use crate::{config, terminal, wiring};
 
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
@@ -30,6 +32,14 @@ struct Findings {
     run_script_fault: Option<String>,
     /// How it stands with logins at servers.
     logins: Vec<Standing>,
+    /// What of the servers' tools could not be offered when they were last listed.
+    left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+struct LeftOut {
+    server: String,
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -47,6 +57,7 @@ impl Doctor {
         let python = config.as_ref().map(|config| config.file.execute.python.as_str());
         let mut findings = examine(python.unwrap_or("auto")).await;
         if let Some(config) = &config {
+            findings.left_out = left_out(&config.file);
             findings.logins = credentials::standings(config).await;
         }
         if self.json {
@@ -66,6 +77,16 @@ impl Doctor {
     }
 }
 
+/// Servers are not started for this: it is what they said when they last were.
+fn left_out(file: &File) -> Vec<LeftOut> {
+    let of_server = |server: &String| {
+        let kept = wiring::memory(file, server).read().unwrap_or_default();
+        let server = server.clone();
+        kept.left_out.into_iter().map(move |why| LeftOut { server: server.clone(), why })
+    };
+    file.servers.keys().flat_map(of_server).collect()
+}
+
 async fn examine(python: &str) -> Findings {
     let mut findings = Findings {
         version: env!("CARGO_PKG_VERSION"),
@@ -76,6 +97,7 @@ async fn examine(python: &str) -> Findings {
         run_script_offered: false,
         run_script_fault: None,
         logins: Vec::new(),
+        left_out: Vec::new(),
     };
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => {
@@ -159,6 +181,9 @@ fn report(findings: &Findings) -> String {
     });
     for login in &findings.logins {
         lines.push(format!("server {}: {}", login.server, login.standing));
+    }
+    for LeftOut { server, why } in &findings.left_out {
+        lines.push(format!("left out, when {server} was last asked: {}", Shown::line(why)));
     }
     lines.push(String::new());
     lines.join("\n")
