@@ -6,6 +6,8 @@
 //! decide which tool may be called, and keeps nothing on disk. [`server`] is the other side: it
 //! tells clients of either era what a [`Service`](server::Service) offers.
 
+pub mod auth;
+
 pub mod message;
 
 pub mod server;

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::config::file::File;
 use crate::config::{Config, did_you_mean};
+use crate::credentials::Keeper;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -123,6 +124,7 @@ pub(crate) async fn start(
         .map(str::to_owned);
     // What can fail without them comes before the servers are started.
     let store = store(config).await?;
+    let endpoints = with_logins(config, &store, endpoints).map_err(Failure::usage)?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| {
@@ -135,6 +137,24 @@ pub(crate) async fn start(
     let offer = Offer { sources, bare: bare.clone(), profiles };
     let gateway = gateway(config, store, offer, engine(config, lifetime).await).await?;
     Ok(Started { gateway, upstreams, bare })
+}
+
+/// Gives each server that may want a login the one that is kept for it.
+fn with_logins<'a>(
+    config: &Config,
+    store: &Store,
+    mut endpoints: Vec<(&'a String, mcp::Endpoint)>,
+) -> anyhow::Result<Vec<(&'a String, mcp::Endpoint)>> {
+    if endpoints.iter().all(|(_, endpoint)| matches!(endpoint, mcp::Endpoint::Stdio { .. })) {
+        return Ok(endpoints);
+    }
+    let keeper = Keeper::new(config, store.clone())?;
+    for (name, endpoint) in &mut endpoints {
+        if let Some(login) = keeper.login(config, name, endpoint)? {
+            *endpoint = endpoint.clone().with_login(login);
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Where the tools are kept that a server had last. `${…}` in its entry is not expanded here: no
@@ -169,7 +189,8 @@ struct Offer {
     profiles: BTreeMap<String, Profile>,
 }
 
-async fn store(config: &Config) -> Result<Store, Failure> {
+/// The store, and before it the directory that everything is in.
+pub(crate) async fn store(config: &Config) -> Result<Store, Failure> {
     private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     Store::open(&config.database).await.map_err(Failure::usage)
 }
@@ -277,7 +298,7 @@ pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> S
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -184,8 +184,8 @@ impl Attempt<'_> {
                 })?;
                 Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished)?)
             }
-            Endpoint::Http { url, headers, .. } => {
-                let http = Http::new(url, headers, &inbox, &closing)?;
+            Endpoint::Http { url, headers, login, .. } => {
+                let http = Http::new(url, headers, login.clone(), &inbox, &closing)?;
                 let farewell = http.clone().end_session();
                 let finished = finished.clone();
                 tokio::spawn(async move {

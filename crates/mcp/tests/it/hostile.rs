@@ -578,6 +578,7 @@ async fn secrets_in_command_arguments_and_address_are_in_no_error() {
     let address = Endpoint::Http {
         url: format!("http://{secret}.invalid:1/x"),
         headers: BTreeMap::new(),
+        login: None,
         secrets: secrets.clone(),
     };
     let words = ["-c", "echo bad token $0 >&2; exit 1", secret];

@@ -52,6 +52,7 @@ pub(crate) fn http(url: &str) -> Endpoint {
     Endpoint::Http {
         url: url.to_owned(),
         headers: BTreeMap::new(),
+        login: None,
         secrets: mcp::Secrets::default(),
     }
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod doctor;
 mod exec;
+mod login;
 mod mcp;
 mod run;
 mod serve;
@@ -24,6 +25,10 @@ pub(crate) enum Command {
     Mcp(mcp::Mcp),
     /// List every tool with its source, effect and approval rule
     Tools(tools::Tools),
+    /// Log in at a server that wants it, with a browser
+    Login(login::Login),
+    /// Forget the login at a server
+    Logout(login::Logout),
     /// Answer questions about calls that wait for a person
     Approvals(approvals::Approvals),
     /// Say what this host can isolate, and try it
@@ -38,6 +43,8 @@ impl Command {
             Self::Serve(command) => command.run(config).await,
             Self::Mcp(command) => command.run(config).await,
             Self::Tools(command) => command.run(config).await,
+            Self::Login(command) => command.run(config).await,
+            Self::Logout(command) => command.run(config).await,
             Self::Approvals(command) => command.run(config).await,
             Self::Doctor(command) => command.run(config).await,
         }

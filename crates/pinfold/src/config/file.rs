@@ -23,6 +23,8 @@ pub(crate) struct File {
     pub(crate) data_dir: PathBuf,
     /// `sqlite://…` or `postgres://…`; `pinfold.db` in `data_dir` if absent.
     pub(crate) database: Option<String>,
+    /// What the logins at servers are sealed with, 32 bytes; a file in `data_dir` if absent.
+    pub(crate) credentials_key: Option<Secret>,
     /// An `mcpServers` file of another client, to be imported.
     pub(crate) mcp_config: Option<PathBuf>,
     /// Who may use the HTTP API; absent: loopback only.
@@ -48,6 +50,7 @@ impl Default for File {
             public_url: None,
             data_dir: PathBuf::from("data"),
             database: None,
+            credentials_key: None,
             mcp_config: None,
             auth: None,
             scripts: Scripts::default(),
@@ -57,6 +60,17 @@ impl Default for File {
             servers: BTreeMap::new(),
             profiles: BTreeMap::new(),
         }
+    }
+}
+
+/// A text that is not shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
     }
 }
 

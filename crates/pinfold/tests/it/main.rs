@@ -44,6 +44,9 @@ mod endings;
 mod configuration;
 
 mod conformance;
+mod login;
+
+mod secrets;
 
 mod doctor;
 

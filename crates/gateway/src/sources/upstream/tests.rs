@@ -294,8 +294,12 @@ async fn a_restarted_http_server_is_found_again() {
     };
     let (port, mut child) = serve(0).await;
     let url = format!("http://127.0.0.1:{port}/mcp");
-    let endpoint =
-        Endpoint::Http { url, headers: BTreeMap::new(), secrets: mcp::Secrets::default() };
+    let endpoint = Endpoint::Http {
+        url,
+        headers: BTreeMap::new(),
+        login: None,
+        secrets: mcp::Secrets::default(),
+    };
     let upstream = Upstream::start("web", endpoint, BRIEF);
     until(&upstream, "ready", is_ready).await;
     let count = upstream.snapshot().tools.len();
