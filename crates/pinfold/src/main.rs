@@ -11,6 +11,8 @@ mod wiring;
 
 mod routes;
 
+mod listening;
+
 mod serving;
 
 mod terminal;

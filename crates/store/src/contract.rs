@@ -131,7 +131,13 @@ async fn of_two_answers_the_first_wins(store: Store) {
     let no = Answer { kind: AnswerKind::Deny, reason: "not today".into(), by: "eve".into() };
     store.answer(&asked.id, &no, None, 1001, 1101).await.unwrap();
     let late = store.answer(&asked.id, &yes(), None, 1002, 1102).await.unwrap_err();
-    assert!(late.to_string().contains("answered already"), "{late}");
+    assert!(late.to_string().contains("answered already: eve denied it"), "{late}");
+    let filter = |state| ApprovalFilter { state, limit: 1_000, ..ApprovalFilter::default() };
+    let answered = store.approvals(&filter(Some(ApprovalState::Answered))).await.unwrap();
+    let found = answered.iter().find(|row| row.id == asked.id).unwrap();
+    assert_eq!((&found.answer, found.answered_ms), (&Some(no.clone()), 1001));
+    let open = store.approvals(&filter(Some(ApprovalState::Open))).await.unwrap();
+    assert!(open.iter().all(|row| row.id != asked.id && row.answer.is_none()));
     assert_eq!(take(&store, &key, 1003).await, Some(no));
     let unknown = store.answer(&fresh("none"), &yes(), None, 1002, 1102).await.unwrap_err();
     assert!(unknown.to_string().contains("there is no approval"), "{unknown}");
@@ -252,7 +258,8 @@ async fn a_script_ends_once(store: Store) {
     };
     assert!(end(ScriptState::Interrupted).await);
     assert!(!end(ScriptState::Finished).await);
-    assert_eq!(store.script_state(&row.id).await.unwrap(), Some(ScriptState::Interrupted));
+    let found = store.script(&row.id).await.unwrap();
+    assert_eq!(found, Some((row.clone(), ScriptState::Interrupted, 9)));
     assert_eq!(rows_of(&store, &row.session).await.len(), 1);
     assert_eq!(store.script_state(&fresh("none")).await.unwrap(), None);
 }
@@ -295,8 +302,30 @@ async fn audit_rows_come_newest_first(store: Store) {
     store.audit(&rows[..1]).await.unwrap();
     let found = rows_of(&store, &session).await;
     assert_eq!(found, rows.iter().rev().cloned().collect::<Vec<_>>());
-    let filter = AuditFilter { session: Some(session), before: Some(rows[2].id.clone()), limit: 1 };
+    let filter = AuditFilter {
+        session: Some(session.clone()),
+        before: Some(rows[2].id.clone()),
+        limit: 1,
+        ..AuditFilter::default()
+    };
     assert_eq!(store.audit_rows(&filter).await.unwrap(), vec![rows[1].clone()]);
+    let row = &rows[0];
+    let all = AuditFilter { session: Some(session), limit: 10, ..AuditFilter::default() };
+    let some = |text: &str| Some(text.to_owned());
+    for (filter, count) in [
+        (AuditFilter { tool: some(&row.tool), ..all.clone() }, 3),
+        (AuditFilter { tool: some("other"), ..all.clone() }, 0),
+        (AuditFilter { outcome: some(&row.outcome), ..all.clone() }, 3),
+        (AuditFilter { outcome: some("other"), ..all.clone() }, 0),
+        (AuditFilter { principal: some(&row.principal), ..all.clone() }, 3),
+        (AuditFilter { principal: some("other"), ..all.clone() }, 0),
+        (AuditFilter { from_ms: Some(row.at_ms), ..all.clone() }, 3),
+        (AuditFilter { from_ms: Some(row.at_ms + 1), ..all.clone() }, 0),
+        (AuditFilter { to_ms: Some(row.at_ms), ..all.clone() }, 0),
+        (AuditFilter { to_ms: Some(row.at_ms + 1), ..all }, 3),
+    ] {
+        assert_eq!(store.audit_rows(&filter).await.unwrap().len(), count, "{filter:?}");
+    }
 }
 
 async fn owners_come_and_go(store: Store) {
@@ -319,7 +348,28 @@ async fn sessions_are_touched_again(store: Store) {
         at_ms: 1,
     };
     store.touch_session(&row).await.unwrap();
-    store.touch_session(&SessionRow { at_ms: 2, ..row }).await.unwrap();
+    store.touch_session(&SessionRow { at_ms: 2, ..row.clone() }).await.unwrap();
+    let found = store.session(&row.id).await.unwrap().unwrap();
+    assert_eq!((found.started_ms, found.seen_ms, found.key.as_str()), (1, 2, "k"));
+    assert_eq!(store.session(&fresh("none")).await.unwrap(), None);
+    // Pages, also where several started at once.
+    let principal = fresh("principal");
+    for at_ms in [5, 6, 6, 6, 7] {
+        let row = SessionRow { id: fresh("s"), principal: principal.clone(), at_ms, ..row.clone() };
+        store.touch_session(&row).await.unwrap();
+    }
+    let mut filter =
+        SessionFilter { principal: Some(principal), limit: 2, ..SessionFilter::default() };
+    let mut pages = Vec::new();
+    loop {
+        let page = store.sessions(&filter).await.unwrap();
+        let Some(last) = page.last() else { break };
+        filter.before = Some((last.started_ms, last.id.clone()));
+        pages.extend(page);
+    }
+    assert_eq!(pages.iter().map(|row| row.started_ms).collect::<Vec<_>>(), [7, 6, 6, 6, 5]);
+    pages.dedup_by(|a, b| a.id == b.id);
+    assert_eq!(pages.len(), 5);
 }
 
 async fn many_writers_at_once(store: Store) {

@@ -31,7 +31,7 @@ use serde::Deserialize;
 
 use diagnose::Document;
 pub(crate) use diagnose::did_you_mean;
-use file::File;
+use file::{File, Role};
 use find::Chosen;
 
 /// The commented file with every default, as `pinfold --print-default-config` shows it.
@@ -227,6 +227,16 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
                 format!("\"{}\" has no role: give agent, approver or admin", token.name),
             ));
         }
+        let has = |role| token.roles.contains(&role);
+        if has(Role::Agent) && has(Role::Approver) {
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!(
+                    "\"{}\" is agent and approver: it would answer for itself; make two tokens",
+                    token.name
+                ),
+            ));
+        }
         if !file.profiles.contains_key(&token.profile) {
             let guess = did_you_mean(&token.profile, &profiles);
             return Err(own.error(
@@ -237,6 +247,10 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
                 ),
             ));
         }
+    }
+    let url = file.public_url.as_deref().unwrap_or("https://");
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        return Err(own.error(&["public_url"], "does not start with https:// or http://"));
     }
     if !file.listen.ip().is_loopback() && tokens.is_empty() {
         return Err(own.error(

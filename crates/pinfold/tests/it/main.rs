@@ -12,6 +12,16 @@ mod serving;
 
 mod http;
 
+mod api;
+
+mod api_doc;
+
+mod events;
+
+mod page;
+
+mod races;
+
 mod clients;
 
 mod agents;
