@@ -18,8 +18,7 @@ use crate::events::Pump;
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::session::Session;
-use crate::sources::run_script;
-use crate::sources::{Source, State};
+use crate::sources::{Source, State, own, run_script};
 use crate::{names, recovery};
 
 /// The source of our own tools, as it is shown.
@@ -266,29 +265,14 @@ impl Gateway {
                 })
             })
             .collect();
-        if self.without_scripts(session).is_none() {
-            listed.push(run_script::listed(session, &self.scripts));
-        }
+        listed.extend(own::listed(self, session));
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
     }
 
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.
     pub fn without_scripts(&self, session: &Session) -> Option<String> {
-        if run_script::facts(session).approval == ApprovalRule::Off {
-            return Some("the profile has switched it off".to_owned());
-        }
-        if let Err(reason) = &self.engine {
-            return Some(reason.clone());
-        }
-        let mode = session.profile.permission_mode;
-        let table = self.catalog.table();
-        let usable = table
-            .all()
-            .any(|known| visible(session, known).is_some_and(|facts| facts.in_scripts(mode)));
-        (!usable).then(|| {
-            "no server of the profile offers a tool that a script could call (yet)".to_owned()
-        })
+        own::find(run_script::NAME)?.withheld(self, session)
     }
 
     /// Ends what runs, waits for it, and gives up the place among the processes that share the
@@ -348,9 +332,13 @@ fn check_names(
             }
         }
         // A rule for a tool that can never be there would protect nothing.
-        for tool in profile.tools.keys() {
-            let known = tool == run_script::NAME
-                || profile.servers.iter().any(|server| names::belongs(tool, server));
+        for (tool, rule) in &profile.tools {
+            if let Some(own) = own::find(tool) {
+                let checked = own::check_rule(own, rule);
+                checked.map_err(|what| wrong(format!("tools.{tool:?}: {what}")))?;
+                continue;
+            }
+            let known = profile.servers.iter().any(|server| names::belongs(tool, server));
             if !known {
                 return Err(wrong(format!(
                     "tools.{tool:?} is about no server of the profile; tools are named \

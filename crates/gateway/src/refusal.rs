@@ -5,16 +5,17 @@ use crate::catalog::Known;
 use crate::gateway::Gateway;
 use crate::policy::{PermissionMode, Reason};
 use crate::request::Failure;
-use crate::sources::{State, run_script};
+use crate::sources::{State, own};
 use crate::{json, names};
 
 /// No such tool, or not for this session.
 pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Failure {
     let shown = json::cut(&call.tool, 200);
-    if from_script && call.tool == run_script::NAME {
+    if from_script && let Some(own) = own::find(&call.tool) {
+        let what = if own.tool.is_script() { "start another one" } else { "call this tool" };
         return call.failure(
             script::Kind::UnknownTool,
-            "a script cannot start another one; only servers' tools can be called from a script",
+            format!("a script cannot {what}; only servers' tools can be called from a script"),
         );
     }
     // A server that has not yet said what it offers is not the caller's mistake.

@@ -1,12 +1,14 @@
 //! Hides secrets in what a server says, also where it repeats those that it was given.
 //!
-//! Messages lose only the values that came from outside ([`Secrets`]); error texts and logs also
-//! lose every variable and header that stands in the configuration as it is. A secret is found in
-//! its JSON forms, too; encodings such as base64 are deliberately not looked for.
+//! Messages lose only the values that came from outside ([`Secrets`]) and tokens, also those that
+//! are got while the connection lasts; error texts and logs also lose every variable and header that
+//! stands in the configuration as it is. A secret is found in its JSON forms, too; encodings such as
+//! base64 are deliberately not looked for.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use memchr::memmem::{Finder, find_iter};
 
@@ -20,9 +22,18 @@ const HIDDEN: &str = "***";
 /// A shorter part of a secret is in too many messages to be looked for first.
 const SHORTEST_ANCHOR: usize = 4;
 
-/// What is hidden, and how it is found.
-#[derive(Default)]
+/// Hides what is secret now.
 pub(crate) struct Censor {
+    secrets: Secrets,
+    /// Hidden in texts only.
+    configured: Vec<String>,
+    patterns: RwLock<Arc<Patterns>>,
+}
+
+/// What is hidden, and how it is found.
+struct Patterns {
+    /// The state of the secrets that this is about.
+    changes: u64,
     /// In error texts and logs, the longest first, so that a part is not hidden before the whole.
     texts: Vec<String>,
     /// In messages.
@@ -58,26 +69,38 @@ impl Censor {
         }
     }
 
+    /// Hides the secrets alone.
+    pub(crate) fn of_secrets(secrets: &Secrets) -> Self {
+        Self::of(secrets, &BTreeMap::new())
+    }
+
     fn of(secrets: &Secrets, configured: &BTreeMap<String, String>) -> Self {
-        let mut texts: Vec<String> = configured
+        let configured: Vec<String> = configured
             .values()
             .flat_map(|value| {
                 let rest = value.split_once(' ').map_or("", |(_, rest)| rest.trim());
                 parts(value).into_iter().chain(parts(rest))
             })
-            .chain(secrets.iter().flat_map(forms))
-            // As the host of a URL it is shown in this form.
-            .chain(secrets.iter().map(str::to_ascii_lowercase))
             .collect();
-        texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        texts.dedup();
-        Self { texts, values: secrets.iter().map(Value::new).collect() }
+        let patterns = RwLock::new(Arc::new(Patterns::of(secrets, &configured)));
+        Self { secrets: secrets.clone(), configured, patterns }
+    }
+
+    /// What is to be hidden now.
+    fn patterns(&self) -> Arc<Patterns> {
+        let known = Arc::clone(&self.patterns.read().unwrap_or_else(PoisonError::into_inner));
+        if known.changes == self.secrets.changes() {
+            return known;
+        }
+        let now = Arc::new(Patterns::of(&self.secrets, &self.configured));
+        *self.patterns.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        now
     }
 
     /// A text for people without secrets.
     pub(crate) fn hide(&self, text: &str) -> String {
         let mut hidden = text.to_owned();
-        for secret in &self.texts {
+        for secret in &self.patterns().texts {
             if hidden.contains(secret.as_str()) {
                 hidden = hidden.replace(secret.as_str(), HIDDEN);
             }
@@ -87,8 +110,9 @@ impl Censor {
 
     /// A message without secrets. What was JSON stays JSON, and all else stays as it was sent.
     pub(crate) fn hide_in_message<'a>(&self, message: &'a str) -> Cow<'a, str> {
+        let patterns = self.patterns();
         let found: Vec<&Value> =
-            self.values.iter().filter(|value| value.may_be_in(message)).collect();
+            patterns.values.iter().filter(|value| value.may_be_in(message)).collect();
         if found.is_empty() {
             return Cow::Borrowed(message);
         }
@@ -119,6 +143,27 @@ impl Censor {
         }
         hidden.push_str(&message[done..]);
         Cow::Owned(hidden)
+    }
+}
+
+impl Patterns {
+    fn of(secrets: &Secrets, configured: &[String]) -> Self {
+        // Read first: what is learned meanwhile is found out the next time.
+        let changes = secrets.changes();
+        let values = secrets.values();
+        let mut texts: Vec<String> = configured.to_vec();
+        texts.extend(values.iter().flat_map(|value| forms(value)));
+        // As the host of a URL it is shown in this form.
+        texts.extend(values.iter().map(|value| value.to_ascii_lowercase()));
+        texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        texts.dedup();
+        Self { changes, texts, values: values.iter().map(|value| Value::new(value)).collect() }
+    }
+}
+
+impl Default for Censor {
+    fn default() -> Self {
+        Self::of_secrets(&Secrets::default())
     }
 }
 
@@ -251,7 +296,8 @@ fn escaped_unit(source: &[u8], at: usize) -> (Option<char>, usize) {
 
 impl std::fmt::Debug for Censor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Censor({}, {})", self.texts.len(), self.values.len())
+        let patterns = self.patterns();
+        write!(f, "Censor({}, {})", patterns.texts.len(), patterns.values.len())
     }
 }
 
@@ -314,6 +360,19 @@ mod tests {
             censor.hide_in_message(r#"["\\\\\\\"\"\\\\\"\"", "\u12"]"#),
             r#"["\\***", "\u12"]"#
         );
+    }
+
+    #[test]
+    fn a_token_that_is_got_later_is_hidden_from_then_on() {
+        let secrets = Secrets::new(["configured"]);
+        let censor = Censor::of_secrets(&secrets);
+        let message = r#"["the-new-token", "configured"]"#;
+        assert_eq!(censor.hide_in_message(message), r#"["the-new-token", "***"]"#);
+        secrets.learn("server", "the-new-token");
+        assert_eq!(censor.hide_in_message(message), r#"["***", "***"]"#);
+        assert_eq!(censor.hide("Bearer the-new-token"), "Bearer ***");
+        secrets.learn("server", "a-newer-token");
+        assert_eq!(censor.hide("a-newer-token the-new-token"), "*** ***");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod migrate;
 
 mod approvals;
 mod audit;
+mod credentials;
 mod events;
 mod owners;
 mod scripts;
@@ -23,6 +24,7 @@ pub use approvals::{
     SessionAllow, Taken,
 };
 pub use audit::{AuditFilter, AuditRow};
+pub use credentials::{CredentialPlace, CredentialRow};
 pub use dialect::Store;
 pub use events::{EventHead, EventRow, NewEvent};
 pub use owners::Owner;

@@ -5,8 +5,11 @@
 use crate::dialect::Durability;
 use crate::{Error, Store};
 
-const STEPS: [&str; 2] =
-    [include_str!("../migrations/0001_first.sql"), include_str!("../migrations/0002_events.sql")];
+const STEPS: [&str; 3] = [
+    include_str!("../migrations/0001_first.sql"),
+    include_str!("../migrations/0002_events.sql"),
+    include_str!("../migrations/0003_credentials.sql"),
+];
 
 pub(crate) async fn run(store: &Store) -> Result<(), Error> {
     let known = STEPS.len() as i64;

@@ -9,14 +9,15 @@ use crate::catalog::Known;
 use crate::gateway::{Gateway, visible};
 use crate::policy::{self, Decision, Facts, From};
 use crate::request::Failure;
-use crate::sources::run_script;
+use crate::schema::Schema;
+use crate::sources::{own, run_script};
 use crate::{json, refusal};
 
 /// What *resolve* found.
 #[derive(Debug)]
 pub(super) enum Target {
     Tool(Arc<Known>, Facts),
-    RunScript,
+    Own(&'static own::Entry),
 }
 
 /// What *check* found out about it.
@@ -24,17 +25,18 @@ pub(super) enum Target {
 pub(super) enum Plan {
     Tool(Arc<Known>, Facts),
     Script(Box<run_script::Plan>),
+    Own(&'static own::Entry),
 }
 
 /// Name → source and definition, as far as the session may see them.
 pub(super) fn resolve(gateway: &Gateway, call: &Call) -> Result<Target, Failure> {
     let from_script = matches!(call.caller, Caller::Script(_));
-    if call.tool == run_script::NAME && !from_script {
-        return match gateway.without_scripts(&call.session) {
-            None => Ok(Target::RunScript),
+    if let Some(own) = own::find(&call.tool).filter(|_| !from_script) {
+        return match own.withheld(gateway, &call.session) {
+            None => Ok(Target::Own(own)),
             Some(reason) => Err(call.failure(
                 script::Kind::UnknownTool,
-                format!("run_script is not offered: {reason}"),
+                format!("{} is not offered: {reason}", call.tool),
             )),
         };
     }
@@ -62,26 +64,27 @@ pub(super) async fn check(gateway: &Gateway, call: &Call, target: Target) -> Res
                     ),
                 ));
             }
-            fit(&known, &call.arguments).map_err(wrong)?;
+            fit(&known.name, known.schema(), &call.arguments).map_err(wrong)?;
             Ok(Plan::Tool(known, facts))
         }
-        Target::RunScript => {
+        Target::Own(own) => {
+            fit(&call.tool, own.schema(), &call.arguments).map_err(wrong)?;
+            if !own.tool.is_script() {
+                return Ok(Plan::Own(own));
+            }
             let plan = run_script::plan(gateway, call).await?;
             Ok(Plan::Script(Box::new(plan)))
         }
     }
 }
 
-fn fit(known: &Known, arguments: &RawValue) -> Result<(), String> {
+fn fit(name: &str, schema: &Schema, arguments: &RawValue) -> Result<(), String> {
     let value = json::strict(arguments)
         .map_err(|error| format!("the arguments cannot be read: {error}"))?;
     if !value.is_object() {
         return Err("the arguments must be a JSON object".to_owned());
     }
-    known
-        .schema()
-        .check(&value)
-        .map_err(|fault| format!("the arguments do not fit {}: {fault}", known.name))
+    schema.check(&value).map_err(|fault| format!("the arguments do not fit {name}: {fault}"))
 }
 
 /// The permission table, with what the store and the script know of earlier answers.
@@ -93,6 +96,7 @@ pub(super) async fn decide(
     let mode = call.session.profile.permission_mode;
     match (plan, &call.caller) {
         (Plan::Script(plan), _) => Ok(plan.decision()),
+        (Plan::Own(_), _) => Ok(Decision::Allow),
         (Plan::Tool(known, facts), Caller::Script(script)) => {
             let from = script.standing(known);
             let question = policy::Question { mode, facts: *facts, from, session_allows: false };

@@ -52,14 +52,14 @@ pub(super) async fn approve(
     }
     let definitions = match plan {
         Plan::Script(plan) => plan.covered(),
-        Plan::Tool(..) => HashMap::new(),
+        Plan::Tool(..) | Plan::Own(_) => HashMap::new(),
     };
     let session = match decision {
         Decision::Allow => return Ok(Grant { by: None, approval: None, definitions }),
         Decision::Deny(reason) => {
             let known = match plan {
                 Plan::Tool(known, _) => Some(&**known),
-                Plan::Script(_) => None,
+                Plan::Script(_) | Plan::Own(_) => None,
             };
             return Err(Outcome::Refused(refusal::denied(call, known, reason)));
         }
@@ -69,6 +69,7 @@ pub(super) async fn approve(
     let (key, payload) = match plan {
         Plan::Script(plan) => plan.question(&call.session, &call.arguments),
         Plan::Tool(known, _) => question(call, known, session).map_err(|error| failed(&error))?,
+        Plan::Own(_) => return Err(failed(&"nobody can be asked about it")),
     };
     let now = crate::gateway::now_ms();
     let answer = gateway.store.take_answer(&key, now).await.map_err(|error| failed(&error))?;

@@ -225,6 +225,7 @@ impl Gateway {
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
+            Plan::Own(own) => own.tool.run(ready.grant, &self, call).await,
         };
         underway.stage = Stage::Over;
         ended.approved_by = approved_by;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod upstream;
 
+pub(crate) mod own;
 pub(crate) mod run_script;
 pub(crate) mod tool;
 

@@ -64,6 +64,7 @@ impl Serve {
             limits: Arc::new(Limits::new(&limits)),
             gate,
             closing: stop.child_token(),
+            public_url: config.file.public_url.as_deref().map(Arc::from),
         };
         let ending = stop.clone();
         let mut serving = tokio::spawn(async move {

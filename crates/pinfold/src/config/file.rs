@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub(crate) struct File {
     /// Where `pinfold serve` listens.
     pub(crate) listen: SocketAddr,
-    /// Under which address people reach `pinfold serve`, where that is not `listen`.
+    /// How others reach `pinfold serve`, where that is not by `listen`: `https://host`.
     pub(crate) public_url: Option<String>,
     /// Everything pinfold writes.
     pub(crate) data_dir: PathBuf,

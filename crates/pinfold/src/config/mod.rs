@@ -248,9 +248,11 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
             ));
         }
     }
-    let url = file.public_url.as_deref().unwrap_or("https://");
-    if !url.starts_with("https://") && !url.starts_with("http://") {
-        return Err(own.error(&["public_url"], "does not start with https:// or http://"));
+    if file.public_url.as_ref().is_some_and(|url| !is_address(url)) {
+        return Err(own.error(
+            &["public_url"],
+            "is not the address of a host: write \"https://pinfold.example\", without a path",
+        ));
     }
     if !file.listen.ip().is_loopback() && tokens.is_empty() {
         return Err(own.error(
@@ -259,6 +261,14 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Whether it is `http://host`, `https://host` or one of them with a port.
+fn is_address(url: &str) -> bool {
+    let authority = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    let authority = authority.map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    authority.is_some_and(|host| !host.is_empty() && host.chars().all(plain))
 }
 
 impl Config {

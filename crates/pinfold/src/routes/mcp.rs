@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{Request, Response};
 use axum::response::IntoResponse as _;
 use gateway::Gateway;
@@ -13,9 +14,9 @@ use mcp::server::{Endpoint, Gate, Seal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::access::Guest;
 use super::error::Refusal;
+use super::{Shared, well_known};
 use crate::config::Config;
 use crate::serving::{Answers, Offer};
 use crate::wiring;
@@ -127,6 +128,12 @@ async fn handle(shared: &Shared, profile: Option<&str>, request: Request<Body>) 
     });
     match counted {
         Ok(endpoint) => endpoint.handle(request).await,
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            let mut response = refusal.into_response();
+            if let Some(challenge) = response.headers_mut().get_mut(WWW_AUTHENTICATE) {
+                *challenge = well_known::challenge(shared, request.headers(), profile);
+            }
+            response
+        }
     }
 }

@@ -11,6 +11,8 @@ mod health;
 
 mod mcp;
 
+mod well_known;
+
 mod approvals;
 mod audit;
 mod scripts;
@@ -47,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) gate: Gate,
     pub(crate) closing: CancellationToken,
+    /// How clients reach this, where it is not by the address that they name.
+    pub(crate) public_url: Option<Arc<str>>,
 }
 
 impl Shared {
@@ -106,6 +110,9 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/healthz", get(health::show))
         .route("/mcp", any(mcp::default))
         .route("/mcp/{profile}", any(mcp::named))
+        .route(well_known::PREFIX, get(well_known::whole))
+        .route(&format!("{}/mcp", well_known::PREFIX), get(well_known::default))
+        .route(&format!("{}/mcp/{{profile}}", well_known::PREFIX), get(well_known::named))
         .merge(guarded)
         // Bodies are bounded where they are read, with an answer of the protocol's own.
         .layer(DefaultBodyLimit::disable())

@@ -10,7 +10,7 @@ use crate::api::{approval, get, key, post, started};
 use crate::client::{Client, text};
 use crate::http::call;
 use crate::server::Server;
-use crate::world::{World, ended, finish, fixtures, start};
+use crate::world::{World, ended, finish, fixtures, start, until};
 
 /// Somebody who listens.
 struct Listener {
@@ -41,7 +41,10 @@ impl Listener {
 
     fn next(&mut self) -> Event {
         let (mut id, mut kind) = (None, String::new());
+        let begun = std::time::Instant::now();
         loop {
+            // Signs of life come for ever.
+            assert!(begun.elapsed() < Duration::from_secs(60), "no event came");
             let line = self.lines.next().expect("the stream ended").unwrap();
             if let Some(given) = line.strip_prefix("id: ") {
                 id = Some(given.parse().unwrap());
@@ -81,6 +84,11 @@ fn a_listener_goes_on_where_it_was_also_after_a_restart() {
     let third = all.next();
     drop(all);
     echo(&server);
+    // Killed at once it would lose the last moment.
+    let mut server = server;
+    let killed = std::process::Command::new("kill").arg(server.child.id().to_string()).status();
+    assert!(killed.unwrap().success());
+    until("the server ended", || server.child.try_wait().unwrap());
     drop(server);
 
     let server = started(&world, &[]);
@@ -129,7 +137,7 @@ fn a_thousand_listeners_are_told_by_one_server() {
     command.arg(fixtures().join("listeners.py")).args(["1000", &server.url(&path), &key]);
     command.arg(world.path("listening"));
     let listeners = start(command);
-    crate::world::until("all listen", || world.path("listening").exists().then_some(()));
+    until("all listen", || world.path("listening").exists().then_some(()));
     let grown = resident().saturating_sub(before);
     call(&server, &[], "t__echo", json!({"text": "x"}));
     let told = finish(listeners).code(0);
@@ -150,7 +158,7 @@ fn no_more_listen_than_are_let() {
     assert_eq!(third.status, 503);
     assert!(third.body.contains("limits.listeners"), "{third:#?}");
     drop((first, second));
-    crate::world::until("a place is free", || {
+    until("a place is free", || {
         Listener::open(&server, &path, &[&key]).head[0].contains("200").then_some(())
     });
 }

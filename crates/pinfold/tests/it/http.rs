@@ -132,3 +132,51 @@ fn it_ends_in_good_order() {
     let status = until("the server ended", || server.child.try_wait().unwrap());
     assert!(status.success(), "{status}");
 }
+
+#[test]
+fn who_has_no_token_learns_where_the_metadata_is_and_what_it_says_is_true() {
+    let auth = format!(
+        "auth = {{ tokens = [{{ name = 'ci', sha256 = '{DIGEST}', roles = ['agent'] }}] }}\n"
+    );
+    let world = World::with(&format!("{auth}{SERVER}[profiles.default]\nservers = ['t']\n"));
+    let server = Server::start(&world, &[]);
+    for (path, about) in [("/mcp", "/mcp"), ("/mcp/default", "/mcp/default"), ("/mcp/x", "/mcp/x")]
+    {
+        let refused = ask(&server, path, &[], "tools/list", json!({}));
+        assert_eq!(refused.status, 401, "{refused:?}");
+        let url = refused.headers.split("resource_metadata=\"").nth(1).unwrap();
+        let url = url.split('"').next().unwrap();
+        let place = url.strip_prefix(&server.url("")).unwrap_or_else(|| panic!("{url}"));
+        let metadata = server.send("GET", place, &[], "");
+        assert_eq!(metadata.status, 200, "{metadata:?}");
+        let metadata = metadata.json();
+        assert_eq!(metadata["resource"], server.url(about), "{metadata:#}");
+        assert_eq!(metadata["bearer_methods_supported"], json!(["header"]));
+        assert_eq!(metadata.get("authorization_servers"), None);
+    }
+    let whole = server.send("GET", "/.well-known/oauth-protected-resource", &[], "");
+    assert_eq!(whole.json()["resource"], server.url("/mcp"));
+    let wrong = ask(&server, "/mcp", &["Authorization: Bearer no"], "tools/list", json!({}));
+    assert!(wrong.headers.contains("error=\"invalid_token\""), "{wrong:?}");
+    // What somebody else would have it say is not repeated.
+    let host = ["Host: evil\"example"];
+    let refused = ask(&server, "/mcp", &host, "tools/list", json!({}));
+    assert!(!refused.headers.contains("evil"), "{refused:?}");
+    assert_eq!(server.send("GET", "/.well-known/oauth-protected-resource", &host, "").status, 404);
+
+    // Without tokens nothing is protected.
+    let world = World::new("");
+    let server = Server::start(&world, &[]);
+    assert_eq!(server.send("GET", "/.well-known/oauth-protected-resource", &[], "").status, 404);
+
+    // Behind a proxy it is the proxy's address that counts.
+    let world = World::with(&format!("public_url = 'https://p.example/'\n{auth}{SERVER}"));
+    let server = Server::start(&world, &[]);
+    let whole = server.send("GET", "/.well-known/oauth-protected-resource", &[], "");
+    assert_eq!(whole.json()["resource"], "https://p.example/mcp");
+    for wrong in ["p.example", "https://", "https://p.example/x", "https://u:s3cret@p.example"] {
+        let world = World::with(&format!("public_url = '{wrong}'\n{SERVER}"));
+        let refused = ended(world.pinfold(&["tools"])).code(2).says("`public_url`");
+        assert!(!refused.stderr.contains("s3cret"));
+    }
+}

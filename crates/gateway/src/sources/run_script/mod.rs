@@ -3,17 +3,19 @@
 //! [`plan()`] refuses what cannot work before anybody is asked, [`run()`] starts what was granted. What
 //! a single call of the script may do is not decided here: it takes the same road as any other.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use crate::config::Scripts;
-use crate::gateway::{Listed, OWN};
+use super::own::Own;
+use crate::call::{Call, Ended, Grant};
+use crate::config::{Scripts, ToolRule};
+use crate::gateway::{Gateway, visible};
 use crate::json;
 use crate::policy::{ApprovalRule, Effect, Facts};
-use crate::schema::Schema;
+use crate::request::Outcome;
 use crate::session::Session;
 
 mod plan;
@@ -33,30 +35,58 @@ pub(crate) const NAME: &str = "run_script";
 /// How often its progress is told.
 const TELL: Duration = Duration::from_secs(1);
 
-/// What is known of it in this session. What it asks about are the tools that it lists.
-pub(crate) fn facts(session: &Session) -> Facts {
-    let rule = session.profile.tools.get(NAME).and_then(|rule| rule.approval);
-    Facts {
-        effect: Effect::Write,
-        approval: match rule {
-            Some(rule @ (ApprovalRule::Off | ApprovalRule::Always)) => rule,
-            _ => ApprovalRule::Mode,
-        },
-        task_only: false,
-    }
+/// What is known of it. What it asks about are the tools that it lists.
+fn facts(rule: Option<&ToolRule>) -> Facts {
+    let approval = match rule.and_then(|rule| rule.approval) {
+        Some(ApprovalRule::Always) => ApprovalRule::Always,
+        _ => ApprovalRule::Mode,
+    };
+    Facts { effect: Effect::Write, approval, task_only: false }
 }
 
-/// As it is offered.
-pub(crate) fn listed(session: &Session, scripts: &Scripts) -> Listed {
-    let facts = facts(session);
-    Listed {
-        name: NAME.to_owned(),
-        source: OWN.to_owned(),
-        effect: facts.effect,
-        approval: facts.approval,
-        task_only: facts.task_only,
-        in_scripts: false,
-        definition: Arc::from(definition(scripts)),
+/// The tool.
+#[derive(Debug)]
+pub(crate) struct RunScript;
+
+#[async_trait::async_trait]
+impl Own for RunScript {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn facts(&self, rule: Option<&ToolRule>) -> Facts {
+        facts(rule)
+    }
+
+    fn missing(&self, gateway: &Gateway, session: &Session) -> Option<String> {
+        if let Err(reason) = &gateway.engine {
+            return Some(reason.clone());
+        }
+        let mode = session.profile.permission_mode;
+        let table = gateway.catalog.table();
+        let usable = table
+            .all()
+            .any(|known| visible(session, known).is_some_and(|facts| facts.in_scripts(mode)));
+        (!usable).then(|| {
+            "no server of the profile offers a tool that a script could call (yet)".to_owned()
+        })
+    }
+
+    fn input_schema(&self) -> Value {
+        input_schema()
+    }
+
+    fn definition(&self, gateway: &Gateway, _session: &Session) -> Arc<RawValue> {
+        Arc::from(definition(&gateway.scripts))
+    }
+
+    fn is_script(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, _grant: Grant, _gateway: &Arc<Gateway>, call: &Call) -> Ended {
+        let message = "a script is started in another way";
+        Ended::before(Outcome::Failed(call.failure(script::Kind::Upstream, message)))
     }
 }
 
@@ -78,7 +108,7 @@ fn definition(scripts: &Scripts) -> Box<RawValue> {
     }))
 }
 
-fn input_schema() -> serde_json::Value {
+fn input_schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -99,11 +129,6 @@ fn input_schema() -> serde_json::Value {
         "required": ["code", "description"],
         "additionalProperties": false,
     })
-}
-
-fn schema() -> &'static Schema {
-    static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    SCHEMA.get_or_init(|| Schema::compile(NAME, &json::raw(&input_schema())))
 }
 
 /// Under 2 KB, the essentials first: some clients cut what is longer.
@@ -136,6 +161,7 @@ seconds; output past {output_chars} characters is cut, the whole is kept in a fi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Schema;
 
     #[test]
     fn the_description_is_short_enough_for_every_client() {
@@ -159,7 +185,8 @@ mod tests {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert_eq!(definition["annotations"][hint], false, "{hint}");
         }
-        let check = |arguments| schema().check(&arguments);
+        let schema = Schema::compile(NAME, &json::raw(&input_schema()));
+        let check = |arguments| schema.check(&arguments);
         assert_eq!(check(json!({"code": "", "description": "", "tools": []})), Ok(()));
         assert!(check(json!({"code": ""})).unwrap_err().contains("\"description\" is missing"));
         let unknown = check(json!({"code": "", "description": "", "tool": []})).unwrap_err();

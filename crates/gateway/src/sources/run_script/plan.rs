@@ -11,7 +11,7 @@ use script::Checked;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{NAME, facts, schema};
+use super::facts;
 use crate::approval::{Choice, ListedTool, Payload};
 use crate::call::{self, Call};
 use crate::catalog::Known;
@@ -20,6 +20,7 @@ use crate::policy::{ApprovalRule, Decision, Effect, Facts, PermissionMode};
 use crate::records::folder;
 use crate::request::Failure;
 use crate::session::Session;
+use crate::sources::own;
 use crate::{json, names};
 
 /// Longest script in bytes: somebody may have to read it.
@@ -69,7 +70,7 @@ enum Standing {
     Asked,
 }
 
-/// Reads and checks the call of `run_script`.
+/// Reads and checks a call of `run_script`, whose arguments fit its schema.
 pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure> {
     let wrong = |reason: String| call.failure(script::Kind::InvalidArguments, reason);
     let input = read(&call.arguments).map_err(wrong)?;
@@ -112,14 +113,13 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
         description: json::one_line(&description, DESCRIPTION_CHARACTERS),
         tools: planned,
         unlisted,
-        always: facts(&call.session).approval == ApprovalRule::Always,
+        always: facts(call.session.profile.tools.get(&call.tool)).approval == ApprovalRule::Always,
     })
 }
 
 fn read(arguments: &RawValue) -> Result<Input, String> {
     let value = json::strict(arguments)
         .map_err(|error| format!("the arguments cannot be read: {error}"))?;
-    schema().check(&value).map_err(|fault| format!("the arguments do not fit {NAME}: {fault}"))?;
     let input: Input = serde_json::from_value(value).map_err(|error| error.to_string())?;
     if input.code.trim().is_empty() {
         return Err("`code` is empty: give a Python script".to_owned());
@@ -172,7 +172,7 @@ fn list(
                     found.push((known.clone(), facts));
                 }
             }
-            None if name == NAME => {
+            None if own::find(name).is_some() => {
                 kind.get_or_insert(script::Kind::UnknownTool);
                 wrong.push(format!("{shown:?} cannot be called from a script"));
             }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::answer::{self, Account};
 use super::host::{Count, Script, ScriptHost};
-use super::{NAME, Plan, TELL};
+use super::{Plan, TELL};
 use crate::backlog::Ending;
 use crate::call::{Call, Ended, Grant};
 use crate::events::Event;
@@ -314,7 +314,7 @@ fn audit_row(
         principal: row.principal.clone(),
         profile: row.profile.clone(),
         session: row.session.clone(),
-        tool: NAME.to_owned(),
+        tool: call.tool.clone(),
         outcome: outcome.to_owned(),
         isolation: row.isolation.clone(),
         detail: detail.to_string(),
