@@ -37,6 +37,7 @@ impl Serve {
             )));
         }
         let gate = if access.is_open() { Gate::Loopback } else { Gate::Anywhere };
+        raise_descriptor_limit();
         let stop = CancellationToken::new();
         watch_signals(stop.clone()).map_err(Failure::failed)?;
         let seal = serving::seal(&config.file.data_dir).map_err(Failure::usage)?;
@@ -101,4 +102,14 @@ fn page(public_url: Option<&str>, bound: SocketAddr) -> Option<String> {
         None => format!("http://{bound}"),
     };
     Some(format!("{base}/approvals"))
+}
+
+/// Each session that listens has a descriptor, and a shell usually lets a program have 1024.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open descriptors stays as it is");
+    }
 }

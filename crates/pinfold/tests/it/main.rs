@@ -26,6 +26,10 @@ mod clients;
 
 mod agents;
 
+mod models;
+
+mod remembered;
+
 mod examples;
 
 mod foreign;
