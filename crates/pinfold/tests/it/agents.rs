@@ -133,6 +133,13 @@ fn claude_code(http: bool) {
     });
     match &server {
         Some(server) => {
+            // Answered at once, the call that waits would go on; here it is to be made again.
+            until("the model is told", || {
+                std::fs::read_to_string(&model.log)
+                    .ok()?
+                    .contains("approval needed: ")
+                    .then_some(())
+            });
             let path = format!("/api/approvals/{id}");
             let answered = post(server, &key(&world), &path, &json!({"decision": "once"}));
             assert_eq!(answered.status, 200, "{answered:#?}");
