@@ -29,6 +29,8 @@ mod approval;
 
 mod events;
 
+mod look;
+
 pub mod sources;
 
 mod audit;
@@ -40,10 +42,11 @@ mod recovery;
 
 mod json;
 
-pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
+pub use approval::{Answer, Answered, Approval, ApprovalState, Choice, Given, ListedTool};
 pub use events::{Event, Listener, Resolution, Told};
 pub use extras::{Along, ExtraError, Watched};
 pub use gateway::{Error, Gateway, Listed, Parts};
+pub use look::ScriptSeen;
 pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;
 pub use session::Session;

@@ -15,6 +15,8 @@ mod wiring;
 
 mod routes;
 
+mod listening;
+
 mod serving;
 
 mod execution;

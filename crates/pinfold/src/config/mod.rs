@@ -34,7 +34,7 @@ use serde::Deserialize;
 
 use diagnose::Document;
 pub(crate) use diagnose::did_you_mean;
-use file::File;
+use file::{File, Role};
 use find::Chosen;
 
 /// The commented file with every default, as `pinfold --print-default-config` shows it.
@@ -248,6 +248,16 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
             return Err(own.error(
                 &["auth", "tokens"],
                 format!("\"{}\" has no role: give agent, approver or admin", token.name),
+            ));
+        }
+        let has = |role| token.roles.contains(&role);
+        if has(Role::Agent) && has(Role::Approver) {
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!(
+                    "\"{}\" is agent and approver: it would answer for itself; make two tokens",
+                    token.name
+                ),
             ));
         }
         if !file.profiles.contains_key(&token.profile) {

@@ -15,5 +15,5 @@ mod outcome;
 
 mod key;
 
-pub(crate) use key::seal;
-pub(crate) use offer::Offer;
+pub(crate) use key::{PERSON, person, seal};
+pub(crate) use offer::{Answers, Offer};

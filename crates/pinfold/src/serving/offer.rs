@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gateway::sources::State;
-use gateway::{Gateway, Origin, Outcome, Request, Session};
+use gateway::{ApprovalState, Gateway, Origin, Outcome, Request, Session};
 use mcp::server::{About, Answer, Call, Caller, Headers, Passage, Question, Refusal, Service, Tools, Watch};
 use script::Kind;
 use serde_json::value::RawValue;
@@ -52,6 +52,8 @@ pub(crate) struct Offer {
     instructions: String,
     /// How a person answers from a terminal, with `ID` in it.
     command: String,
+    /// Where a person answers in a browser.
+    page: Option<String>,
     expire: Duration,
     opened: watch::Receiver<Option<Arc<Gateway>>>,
     changes: watch::Sender<u64>,
@@ -66,15 +68,23 @@ pub(crate) struct Offer {
     since: Instant,
 }
 
+/// How a person answers besides through the client.
+#[derive(Clone, Debug)]
+pub(crate) struct Answers {
+    /// What `pinfold approvals` needs to find the same configuration.
+    pub(crate) command_options: String,
+    /// The page, where one is served.
+    pub(crate) page: Option<String>,
+}
+
 impl Offer {
-    /// Of a gateway that is still being opened. `command_options` are what `pinfold approvals`
-    /// needs to find the same configuration.
+    /// Of a gateway that is still being opened.
     pub(crate) fn new(
         config: &Config,
         profile: &str,
         principal: &str,
         key: &str,
-        command_options: &str,
+        answers: Answers,
         opened: watch::Receiver<Option<Arc<Gateway>>>,
     ) -> Arc<Self> {
         let servers = config.profile(profile).map_or(&[][..], |rules| &rules.servers);
@@ -83,7 +93,8 @@ impl Offer {
             principal: principal.to_owned(),
             key: key.to_owned(),
             instructions: instructions(servers),
-            command: format!("pinfold approvals approve ID{command_options}"),
+            command: format!("pinfold approvals approve ID{}", answers.command_options),
+            page: answers.page,
             expire: Duration::from_secs(config.file.approvals.expire_sec),
             opened,
             changes: watch::Sender::new(0),
@@ -327,7 +338,10 @@ impl Service for Offer {
             let tools = gateway.tools(&session);
             return Ok(Answer::Ask(ask::question(&approval, &tools, self.expire)));
         }
-        Ok(Answer::text(&ask::where_to_answer(&approval, &self.command), true))
+        Ok(Answer::text(
+            &ask::where_to_answer(&approval, &self.command, self.page.as_deref()),
+            true,
+        ))
     }
 
     fn has_more(&self) -> bool {
@@ -405,10 +419,10 @@ impl Service for Offer {
         let Ok(gateway) = self.gateway().await else { return };
         loop {
             tokio::time::sleep(LOOK_AGAIN).await;
-            match gateway.approvals().await {
-                Ok(open) if open.iter().all(|approval| approval.id != state) => return,
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "the open questions cannot be read"),
+            match gateway.approval(state).await {
+                Ok(Some(approval)) if approval.state == ApprovalState::Open => {}
+                Ok(_) => return,
+                Err(error) => tracing::warn!(%error, "an open question cannot be read"),
             }
         }
     }

@@ -15,6 +15,15 @@ mod http;
 mod extras;
 
 mod asking;
+mod api;
+
+mod api_doc;
+
+mod events;
+
+mod page;
+
+mod races;
 
 mod clients;
 
