@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 
 use crate::events::{Event, Resolution};
 use crate::gateway::{Error, Gateway};
+use crate::json;
 use crate::session::Session;
 use crate::sources::State;
-use crate::{json, names};
 
 /// How long an answer waits for a server that is still starting.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -336,7 +336,8 @@ impl Gateway {
 
     /// Waits until the tool's server has listed its tools, or says that it does not.
     async fn settle_tool(&self, tool: &str) -> Result<(), Error> {
-        let mut servers = self.catalog.sources().filter(|one| names::belongs(tool, one.name()));
+        let naming = &self.catalog.naming;
+        let mut servers = self.catalog.sources().filter(|one| naming.belongs(tool, one.name()));
         let Some(source) = servers.next() else {
             return Err(Error::Approval(format!(
                 "no server here has {tool}, so it cannot be told whether it is still what was \

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
 
 use anyhow::{Context, bail};

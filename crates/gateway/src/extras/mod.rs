@@ -119,7 +119,7 @@ impl Gateway {
                     mcp::Kind::Resources => shelf.addresses.outside(number, &item.key),
                     mcp::Kind::Templates => shelf.addresses.template_outside(number, &item.key),
                     mcp::Kind::Prompts => {
-                        let name = names::full(server.source.name(), &item.key);
+                        let name = self.catalog.naming.full(server.source.name(), &item.key);
                         if shelf.prompts.get(&name) != Some(&Some((number, place))) {
                             continue;
                         }

@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-
 use super::addresses::Addresses;
 use super::links::{self, Links};
 use crate::catalog::Known;
 use crate::gateway::{Gateway, Listed};
-use crate::names;
+use crate::names::Naming;
 use crate::session::Session;
 use crate::sources::Source;
 
@@ -99,7 +98,7 @@ impl Gateway {
         {
             return latest.shelf.clone();
         }
-        let shelf = Arc::new(Shelf::new(servers.into_iter().cloned()));
+        let shelf = Arc::new(Shelf::new(servers.into_iter().cloned(), &self.catalog.naming));
         let latest = Latest { versions, shelf: shelf.clone() };
         shelves.insert(session.profile_name.clone(), latest);
         shelf
@@ -107,12 +106,12 @@ impl Gateway {
 }
 
 impl Shelf {
-    fn new(sources: impl Iterator<Item = Arc<dyn Source>>) -> Self {
+    fn new(sources: impl Iterator<Item = Arc<dyn Source>>, naming: &Naming) -> Self {
         let addresses = Addresses::new(sources);
         let mut prompts = HashMap::new();
         for (number, server) in addresses.servers.iter().enumerate() {
             for (place, item) in server.extras.prompts.iter().enumerate() {
-                let name = names::full(server.source.name(), &item.key);
+                let name = naming.full(server.source.name(), &item.key);
                 prompts
                     .entry(name)
                     .and_modify(|known| *known = None)

@@ -39,7 +39,8 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) async fn run(self, given: Option<&Path>) -> Result<(), Failure> {
-        let (file, passed_over) = config::load_or_default(given).map_err(Failure::usage)?;
+        let (config, passed_over) = config::load_or_none(given).map_err(Failure::usage)?;
+        let execute = config.map(|config| config.file.execute).unwrap_or_default();
         if let Some(reason) = passed_over {
             terminal::say(&format!("warning: run without a configuration: {reason}"));
         }
@@ -52,7 +53,7 @@ impl Exec {
             .create(&place)
             .with_context(|| format!("cannot make {}", place.display()))
             .map_err(Failure::failed)?;
-        let service = Service::start(&file.execute, &place).await;
+        let service = Service::start(&execute, &place).await;
         let ran = service.run("local", job).await;
         let _ = std::fs::remove_dir_all(&place);
         let answer = match ran {

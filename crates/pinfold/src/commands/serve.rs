@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::run::watch_signals;
+use crate::execution::OnDemand;
 use crate::failure::Failure;
 use crate::routes::{Access, Doors, Limits, Shared, router};
 use crate::{config, listening, serving, terminal, wiring};
@@ -63,6 +64,10 @@ impl Serve {
             access: Arc::new(access),
             doors: Arc::new(doors),
             limits: Arc::new(Limits::new(&limits)),
+            execution: Arc::new(OnDemand::new(
+                config.file.execute.clone(),
+                config.file.data_dir.clone(),
+            )),
             gate,
             closing: stop.child_token(),
             public_url: config.file.public_url.as_deref().map(Arc::from),

@@ -10,4 +10,4 @@ mod service;
 
 pub(crate) use answer::Answer;
 pub(crate) use request::{Wrong, read};
-pub(crate) use service::{Refused, Service};
+pub(crate) use service::{OnDemand, Refused, Service};

@@ -1,9 +1,10 @@
 //! The service: an executor, and the lines before it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use script::{Executor, FunctionJob};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
@@ -52,6 +53,26 @@ impl Service {
             Err(script::Error::BadJob(reason)) => Err(Refused::Wrong(reason)),
             Err(error) => Err(Refused::Unable(error.to_string())),
         }
+    }
+}
+
+/// A service that starts with its first request: most servers never get one.
+#[derive(Debug)]
+pub(crate) struct OnDemand {
+    execute: Execute,
+    data_dir: PathBuf,
+    service: OnceCell<Service>,
+}
+
+impl OnDemand {
+    pub(crate) fn new(execute: Execute, data_dir: PathBuf) -> Self {
+        Self { execute, data_dir, service: OnceCell::new() }
+    }
+
+    /// See [`Service::run`].
+    pub(crate) async fn run(&self, who: &str, job: FunctionJob) -> Result<Answer, Refused> {
+        let service = self.service.get_or_init(|| Service::start(&self.execute, &self.data_dir));
+        service.await.run(who, job).await
     }
 }
 

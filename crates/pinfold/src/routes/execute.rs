@@ -15,8 +15,13 @@ const LONGEST_BODY: usize = 16 << 20;
 pub(super) async fn run(State(shared): State<Shared>, request: Request<Body>) -> Response {
     let guest = match shared.access.agent(request.headers(), None) {
         Ok(guest) => guest,
-        Err(refused) => return refused.response(),
+        Err(refused) => return refused.into_response(),
     };
+    if !shared.access.is_open()
+        && let Err(refused) = shared.limits.count(&guest.principal)
+    {
+        return refused.into_response();
+    }
     match answer(&shared, &guest.principal, request).await {
         Ok(answer) => Json(answer).into_response(),
         Err(refused) => refused.response(),
@@ -61,9 +66,7 @@ async fn answer(shared: &Shared, who: &str, request: Request<Body>) -> Result<An
     let job = execution::read(&body).map_err(|error| wrong(error.to_string()))?;
     shared.execution.run(who, job).await.map_err(|refused| match refused {
         Refused::Wrong(reason) => wrong(reason),
-        Refused::Unable(reason) => {
-            NotRun::new(StatusCode::SERVICE_UNAVAILABLE, "capacity", reason)
-        }
+        Refused::Unable(reason) => NotRun::new(StatusCode::SERVICE_UNAVAILABLE, "capacity", reason),
         Refused::Full(wait) => NotRun {
             retry_after: Some(wait.as_secs().max(1)),
             ..NotRun::new(

@@ -13,6 +13,8 @@ mod mcp;
 
 mod well_known;
 
+mod execute;
+
 mod approvals;
 mod audit;
 mod scripts;
@@ -34,6 +36,7 @@ use axum::routing::{any, get, post};
 use gateway::Gateway;
 use tokio_util::sync::CancellationToken;
 
+use crate::execution::OnDemand;
 use access::Caller;
 use error::Refusal;
 
@@ -47,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) access: Arc<Access>,
     pub(crate) doors: Arc<Doors>,
     pub(crate) limits: Arc<Limits>,
+    pub(crate) execution: Arc<OnDemand>,
     pub(crate) gate: Gate,
     pub(crate) closing: CancellationToken,
     /// How clients reach this, where it is not by the address that they name.
@@ -105,6 +109,7 @@ pub(crate) fn router(shared: Shared) -> Router {
     let guarded = Router::new()
         .nest("/api", api)
         .merge(pages)
+        .route("/execute", post(execute::run))
         .layer(from_fn_with_state(shared.clone(), guard));
     Router::new()
         .route("/healthz", get(health::show))

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use gateway::sources::State;
 use gateway::{ApprovalState, Gateway, Origin, Outcome, Request, Session};
-use mcp::server::{About, Answer, Call, Caller, Headers, Passage, Question, Refusal, Service, Tools, Watch};
+use mcp::server::{
+    About, Answer, Call, Caller, Headers, Passage, Question, Refusal, Service, Tools, Watch,
+};
 use script::Kind;
 use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc, watch};

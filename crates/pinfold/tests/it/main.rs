@@ -14,8 +14,8 @@ mod http;
 
 mod extras;
 
-mod asking;
 mod api;
+mod asking;
 
 mod api_doc;
 
