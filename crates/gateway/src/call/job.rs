@@ -63,7 +63,7 @@ impl Gateway {
         prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
         patience: Patience,
     ) -> Outcome {
-        let Request { session, tool, arguments, origin, progress, cancel } = request;
+        let Request { session, tool, arguments, origin, progress, passed, cancel } = request;
         let failure = |kind, message: &str, retryable| Failure {
             tool: json::cut(&tool, 200),
             kind,
@@ -87,6 +87,7 @@ impl Gateway {
             number: 0,
             progress: told.then(|| Arc::new(Reports::new(progress))),
             begun: (!endless).then_some(begins),
+            passed,
             prints,
             cancel: ended.clone(),
             at: jiff::Timestamp::now(),

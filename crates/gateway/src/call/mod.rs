@@ -54,6 +54,8 @@ pub(crate) struct Call {
     pub(crate) progress: Option<Arc<Reports>>,
     /// Told when its work begins; of calls that may go on in the background.
     pub(crate) begun: Option<watch::Sender<Option<Begun>>>,
+    /// What goes along with it to the tool's server.
+    pub(crate) passed: mcp::Passed,
     /// Where a script's prints go instead of into the answer.
     pub(crate) prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
     pub(crate) cancel: CancellationToken,

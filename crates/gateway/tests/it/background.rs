@@ -24,6 +24,7 @@ fn request(session: &Arc<Session>, tool: &str, arguments: &Value) -> Request {
         arguments: to_raw_value(arguments).unwrap(),
         origin: Origin::Model,
         progress: None,
+        passed: mcp::Passed::default(),
         cancel: CancellationToken::new(),
     }
 }

@@ -252,6 +252,8 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) tools: BTreeMap<String, ToolRule>,
     pub(crate) sources: Vec<Arc<Fake>>,
+    /// The source without prefix.
+    pub(crate) bare: Option<String>,
     pub(crate) engine: Engine,
     pub(crate) expire_sec: u64,
     pub(crate) auto_after_sec: u64,
@@ -273,6 +275,7 @@ impl Default for Setup {
             ]
             .into(),
             sources: vec![Fake::new("fleet")],
+            bare: None,
             engine: Engine::Shared,
             expire_sec: 600,
             auto_after_sec: 45,
@@ -309,6 +312,7 @@ impl Setup {
             store: store::Store::open(&url).await.unwrap(),
             engine,
             sources: self.sources.into_iter().map(|source| source as Arc<dyn Source>).collect(),
+            bare: self.bare,
             profiles: [("default".to_owned(), profile)].into(),
             scripts: self.scripts,
             approvals: Approvals { expire_sec: self.expire_sec },
@@ -364,6 +368,7 @@ impl Ground {
             arguments,
             origin: Origin::Cli,
             progress,
+            passed: mcp::Passed::default(),
             cancel,
         };
         tokio::time::timeout(LIMIT, self.gateway.call(request)).await.expect("ends in time")

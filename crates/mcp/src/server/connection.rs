@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::watching::Watching;
 use super::{Caller, Refusal};
 use crate::message::{self, Failure, code};
 
@@ -53,6 +54,8 @@ pub(crate) struct Connection {
     next: AtomicI64,
     /// Tasks of an older client that go on.
     tasks: Mutex<BTreeSet<String>>,
+    /// Resources whose changes are told.
+    pub(crate) watching: Watching,
     /// Ends everything that runs.
     closing: CancellationToken,
 }
@@ -81,6 +84,7 @@ impl Connection {
             asked: Mutex::default(),
             next: AtomicI64::new(1),
             tasks: Mutex::default(),
+            watching: Watching::default(),
             closing,
         })
     }

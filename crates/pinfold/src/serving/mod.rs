@@ -5,6 +5,10 @@
 
 mod offer;
 
+mod extras;
+
+mod parked;
+
 mod ask;
 
 mod outcome;
@@ -13,5 +17,5 @@ mod tasks;
 
 mod key;
 
-pub(crate) use key::seal;
-pub(crate) use offer::Offer;
+pub(crate) use key::{PERSON, person, seal};
+pub(crate) use offer::{Answers, Offer};

@@ -1,6 +1,5 @@
 //! Calls in the background, as MCP's tasks and as what a model without them is told.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use gateway::{BackgroundCall, BackgroundState, Gateway, Session, Whose};
@@ -29,12 +28,16 @@ pub(crate) fn answer(background: &BackgroundCall, caller: &Caller, call: &Call) 
 }
 
 /// For a client that was promised a task, a result that was there at once.
-pub(crate) async fn keep(
+pub(crate) async fn kept(
     gateway: &Gateway,
     session: &Session,
     call: &Call,
-    result: Arc<RawValue>,
+    answer: Answer,
 ) -> Result<Answer, Refusal> {
+    let result = match answer {
+        Answer::Result(result) if call.as_task => result,
+        answer => return Ok(answer),
+    };
     let result = mcp::CallResult::parse((*result).to_owned())
         .map_err(|error| Refusal::internal(error.to_string()))?;
     let kept = gateway.keep_in_background(session, &call.name, &call.arguments, &result).await;
