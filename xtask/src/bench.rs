@@ -12,12 +12,13 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 /// (package, bench)
-const BENCHES: [(&str, &str); 5] = [
+const BENCHES: [(&str, &str); 6] = [
     ("sandbox", "cold"),
     ("script", "start"),
     ("script", "channel"),
     ("gateway", "road"),
     ("pinfold", "stdio"),
+    ("pinfold", "serving"),
 ];
 
 #[derive(clap::Args)]

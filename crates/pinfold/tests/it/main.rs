@@ -16,6 +16,10 @@ mod clients;
 
 mod agents;
 
+mod models;
+
+mod remembered;
+
 mod examples;
 
 mod foreign;
