@@ -160,6 +160,7 @@ async fn call(
         arguments: to_raw_value(&arguments).unwrap(),
         origin: Origin::Cli,
         progress: None,
+        passed: mcp::Passed::default(),
         cancel: CancellationToken::new(),
     };
     match gateway.call(request).await {
@@ -212,6 +213,7 @@ async fn measure(place: &str) {
             .unwrap(),
         engine: Ok(engine),
         sources: vec![Arc::new(answers())],
+        bare: None,
         profiles: [("default".to_owned(), profile)].into(),
         scripts: Scripts { max_calls: 1_000_000, ..Scripts::default() },
         approvals: Approvals::default(),

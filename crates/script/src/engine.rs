@@ -209,7 +209,7 @@ impl Shared {
     }
 }
 
-fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4));
     let mut path = OsString::new();
     if let Some(directory) = executable.parent() {

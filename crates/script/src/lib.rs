@@ -12,6 +12,8 @@ mod ahead;
 mod engine;
 mod interpreter;
 
+mod function;
+
 mod channel;
 mod check;
 
@@ -24,6 +26,9 @@ mod error;
 pub use check::Checked;
 pub use engine::Engine;
 pub use error::Error;
+pub use function::{
+    ErrorKind, Evaluated, Executor, Fault, FunctionJob, FunctionLanguage, Image, Node,
+};
 pub use host::{Call, Host, Kind, NoTools, Progress, Reply, ToolError};
 pub use job::{Ending, Finished, Job, Limits, Sink};
 pub use python::Python;

@@ -43,7 +43,11 @@ impl Mcp {
             &self.profile,
             wiring::PRINCIPAL,
             &key,
-            &wiring::command_options(Some(&self.profile), given),
+            // No page: nothing is known of a `pinfold serve` that shares the store.
+            serving::Answers {
+                command_options: wiring::command_options(Some(&self.profile), given),
+                page: None,
+            },
             published,
         );
         let opening = async {

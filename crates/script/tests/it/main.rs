@@ -9,6 +9,7 @@ mod ahead;
 mod cases;
 mod check;
 mod endings;
+mod functions;
 mod hostile;
 mod interpreters;
 mod ordinary;
