@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use crate::json;
+use crate::names::Naming;
 use crate::schema::Schema;
-use crate::sources::Source;
-use crate::{json, names};
+use crate::sources::{Source, own};
 
 /// A tool of a source.
 #[derive(Debug)]
@@ -82,17 +83,18 @@ impl Table {
 /// The sources and the table of their tools.
 #[derive(Debug)]
 pub(crate) struct Catalog {
+    pub(crate) naming: Naming,
     sources: Vec<(Arc<dyn Source>, watch::Receiver<u64>)>,
     table: RwLock<Arc<Table>>,
 }
 
 impl Catalog {
-    pub(crate) fn new(sources: Vec<Arc<dyn Source>>) -> Self {
+    pub(crate) fn new(sources: Vec<Arc<dyn Source>>, naming: Naming) -> Self {
         let sources = sources.into_iter().map(|source| {
             let changes = source.changes();
             (source, changes)
         });
-        Self { sources: sources.collect(), table: RwLock::default() }
+        Self { naming, sources: sources.collect(), table: RwLock::default() }
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
@@ -136,7 +138,20 @@ impl Catalog {
                     left_out.push((source.name().to_owned(), why));
                     continue;
                 }
-                let name = names::full(source.name(), &tool.name);
+                let name = self.naming.full(source.name(), &tool.name);
+                if self.naming.is_bare(source.name()) && name != tool.name {
+                    let why = if own::find(&tool.name).is_some() {
+                        "pinfold has a tool of this name itself"
+                    } else {
+                        "its own name is not one that every client takes, or could be another \
+                         server's"
+                    };
+                    tracing::warn!(
+                        server = source.name(),
+                        tool = json::one_line(&tool.name, 100),
+                        "a tool of a server without prefix is named {name} all the same: {why}"
+                    );
+                }
                 let known = known(before, name.clone(), source, tool);
                 if let Some(other) = tools.insert(name.clone(), known) {
                     claimed_twice.push((name.clone(), other.source.name().to_owned()));

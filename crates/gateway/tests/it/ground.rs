@@ -233,6 +233,8 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) tools: BTreeMap<String, ToolRule>,
     pub(crate) sources: Vec<Arc<Fake>>,
+    /// The source without prefix.
+    pub(crate) bare: Option<String>,
     pub(crate) engine: Engine,
     pub(crate) expire_sec: u64,
     /// Another database than a file in the data directory.
@@ -253,6 +255,7 @@ impl Default for Setup {
             ]
             .into(),
             sources: vec![Fake::new("fleet")],
+            bare: None,
             engine: Engine::Shared,
             expire_sec: 600,
             store: None,
@@ -288,6 +291,7 @@ impl Setup {
             store: store::Store::open(&url).await.unwrap(),
             engine,
             sources: self.sources.into_iter().map(|source| source as Arc<dyn Source>).collect(),
+            bare: self.bare,
             profiles: [("default".to_owned(), profile)].into(),
             scripts: self.scripts,
             approvals: Approvals { expire_sec: self.expire_sec },
@@ -342,6 +346,7 @@ impl Ground {
             arguments,
             origin: Origin::Cli,
             progress,
+            passed: mcp::Passed::default(),
             cancel,
         };
         tokio::time::timeout(LIMIT, self.gateway.call(request)).await.expect("ends in time")

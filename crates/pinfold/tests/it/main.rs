@@ -12,7 +12,24 @@ mod serving;
 
 mod http;
 
+mod extras;
+
+mod api;
+mod asking;
+
+mod api_doc;
+
+mod events;
+
+mod page;
+
+mod races;
+
 mod clients;
+
+mod cutting;
+
+mod typescript;
 
 mod agents;
 
@@ -22,6 +39,7 @@ mod remembered;
 
 mod examples;
 
+mod execution;
 mod foreign;
 
 mod running;
@@ -34,4 +52,11 @@ mod endings;
 
 mod configuration;
 
+mod conformance;
+mod login;
+
+mod secrets;
+
 mod doctor;
+
+mod known_gaps;
