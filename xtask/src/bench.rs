@@ -12,8 +12,13 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 /// (package, bench)
-const BENCHES: [(&str, &str); 4] =
-    [("sandbox", "cold"), ("script", "channel"), ("gateway", "road"), ("pinfold", "stdio")];
+const BENCHES: [(&str, &str); 5] = [
+    ("sandbox", "cold"),
+    ("script", "channel"),
+    ("gateway", "road"),
+    ("pinfold", "stdio"),
+    ("pinfold", "serving"),
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {

@@ -60,11 +60,18 @@ impl Known {
 pub(crate) struct Table {
     tools: HashMap<String, Arc<Known>>,
     versions: Vec<u64>,
+    /// By server, what is not offered and why.
+    left_out: Vec<(String, String)>,
 }
 
 impl Table {
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Known>> {
         self.tools.get(name)
+    }
+
+    /// By server, what is not offered and why.
+    pub(crate) fn left_out(&self) -> &[(String, String)] {
+        &self.left_out
     }
 
     /// In no order.
@@ -116,7 +123,8 @@ impl Catalog {
         // The version is read before the snapshot: a change in between leads to one more build.
         let versions = self.sources.iter().map(|(_, changes)| *changes.borrow()).collect();
         let mut tools: HashMap<String, Arc<Known>> = HashMap::new();
-        let mut claimed_twice = HashSet::new();
+        let mut claimed_twice: Vec<(String, String)> = Vec::new();
+        let mut left_out = Vec::new();
         for (source, _) in &self.sources {
             let mut seen = HashSet::new();
             for tool in &source.snapshot().tools {
@@ -126,6 +134,8 @@ impl Catalog {
                         tool = json::one_line(&tool.name, 100),
                         "the server lists a tool twice: the first is taken"
                     );
+                    let why = format!("tool `{}`: it stands there twice", tool.name);
+                    left_out.push((source.name().to_owned(), why));
                     continue;
                 }
                 let name = self.naming.full(source.name(), &tool.name);
@@ -143,16 +153,20 @@ impl Catalog {
                     );
                 }
                 let known = known(before, name.clone(), source, tool);
-                if tools.insert(name.clone(), known).is_some() {
-                    claimed_twice.insert(name);
+                if let Some(other) = tools.insert(name.clone(), known) {
+                    claimed_twice.push((name.clone(), other.source.name().to_owned()));
+                    claimed_twice.push((name, source.name().to_owned()));
                 }
             }
         }
-        for name in claimed_twice {
-            tracing::error!(name, "two tools have the same full name: neither is offered");
+        for (name, server) in claimed_twice {
+            tracing::error!(name, server, "two tools have the same full name: neither is offered");
             tools.remove(&name);
+            let why =
+                format!("tool `{name}`: another one has the same full name: neither is offered");
+            left_out.push((server, why));
         }
-        Table { tools, versions }
+        Table { tools, versions, left_out }
     }
 }
 

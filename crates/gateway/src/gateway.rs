@@ -21,6 +21,7 @@ use crate::policy::{ApprovalRule, Effect, Facts};
 use crate::recovery;
 use crate::session::Session;
 use crate::sources::{Source, State, own, run_script};
+use crate::view::Views;
 
 /// The source of our own tools, as it is shown.
 pub(crate) const OWN: &str = "pinfold";
@@ -80,6 +81,8 @@ pub struct Listed {
     pub task_only: bool,
     /// Whether scripts can call it (listed, if it writes).
     pub in_scripts: bool,
+    /// Whether its server has not yet said in this process that it has it.
+    pub is_remembered: bool,
     /// The whole definition, as the source sent it, with the full name in it.
     pub definition: Arc<RawValue>,
 }
@@ -90,6 +93,8 @@ pub struct Gateway {
     pub(crate) store: store::Store,
     pub(crate) engine: Result<script::Engine, String>,
     pub(crate) catalog: Catalog,
+    /// What each profile offers of it.
+    pub(crate) views: Views,
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
     pub(crate) scripts: Scripts,
     pub(crate) approvals: Approvals,
@@ -133,6 +138,7 @@ impl Gateway {
             store,
             engine,
             catalog: Catalog::new(sources, naming),
+            views: Views::default(),
             profiles: profiles
                 .into_iter()
                 .map(|(name, profile)| (name, Arc::new(profile)))
@@ -214,6 +220,47 @@ impl Gateway {
         unused.cloned().collect()
     }
 
+    /// Waits until each server of the profile has some tools to be listed, be they remembered, or
+    /// is down, or the limit. Whether all of them have said themselves what they offer.
+    pub async fn settle_lists(&self, profile: &str, limit: Duration) -> bool {
+        let deadline = tokio::time::Instant::now() + limit;
+        let Some(profile) = self.profiles.get(profile) else { return true };
+        let mut is_told = true;
+        for source in self.catalog.sources() {
+            if !profile.servers.iter().any(|name| name == source.name()) {
+                continue;
+            }
+            let mut changes = source.changes();
+            let is_unknown = || {
+                let snapshot = source.snapshot();
+                snapshot.state == State::Starting && snapshot.tools.is_empty()
+            };
+            while is_unknown() {
+                match tokio::time::timeout_at(deadline, changes.changed()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) | Err(_) => break,
+                }
+            }
+            is_told &= source.snapshot().state != State::Starting;
+        }
+        is_told
+    }
+
+    /// What of its servers' lists the profile cannot offer, and why, by server. In words of theirs,
+    /// not yet made safe to be shown.
+    pub fn left_out(&self, profile: &str) -> Vec<(String, String)> {
+        let Some(profile) = self.profiles.get(profile) else { return Vec::new() };
+        let is_named = |server: &str| profile.servers.iter().any(|name| name == server);
+        let by_sources = self.catalog.sources().flat_map(|source| {
+            let left_out = source.left_out();
+            let name = source.name().to_owned();
+            left_out.iter().map(|why| (name.clone(), why.clone())).collect::<Vec<_>>()
+        });
+        let table = self.catalog.table();
+        let by_us = table.left_out().iter().cloned();
+        by_sources.chain(by_us).filter(|(server, _)| is_named(server)).collect()
+    }
+
     /// Whether a server of the session's profile has this tool and the profile does not offer it.
     pub fn withholds(&self, session: &Session, tool: &str) -> bool {
         self.catalog.table().get(tool).is_some_and(|known| {
@@ -252,24 +299,7 @@ impl Gateway {
 
     /// Every tool that is offered to the session, sorted by name.
     pub fn tools(&self, session: &Session) -> Vec<Listed> {
-        let mode = session.profile.permission_mode;
-        let mut listed: Vec<Listed> = self
-            .catalog
-            .table()
-            .all()
-            .filter_map(|known| {
-                let facts = visible(session, known)?;
-                Some(Listed {
-                    name: known.name.clone(),
-                    source: known.source.name().to_owned(),
-                    effect: facts.effect,
-                    approval: facts.approval,
-                    task_only: facts.task_only,
-                    in_scripts: facts.in_scripts(mode),
-                    definition: known.renamed(),
-                })
-            })
-            .collect();
+        let mut listed = self.view(session).listed().to_vec();
         listed.extend(own::listed(self, session));
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed

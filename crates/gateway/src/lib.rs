@@ -14,6 +14,9 @@ mod call;
 
 mod catalog;
 mod names;
+mod search;
+mod signature;
+mod view;
 
 mod refusal;
 mod schema;

@@ -5,7 +5,8 @@ use crate::catalog::Known;
 use crate::gateway::Gateway;
 use crate::policy::{PermissionMode, Reason};
 use crate::request::Failure;
-use crate::sources::{State, own};
+use crate::sources::run_script::Reach;
+use crate::sources::{Source, State, own};
 use crate::{json, names};
 
 /// No such tool, or not for this session.
@@ -23,16 +24,13 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
         let snapshot = source.snapshot();
         let named = call.session.profile.servers.iter().any(|name| name == source.name());
         let belongs = gateway.catalog.naming.belongs(&call.tool, source.name());
-        if !named || !snapshot.tools.is_empty() || !belongs {
+        let is_known = source.confirmed() && !snapshot.tools.is_empty();
+        if !named || is_known || !belongs {
             continue;
         }
-        let how = match &snapshot.state {
-            State::Starting => "is still starting".to_owned(),
-            State::Down { reason } => format!("is down: {reason}"),
-            State::Ready => continue,
-        };
-        let message = format!("{shown:?} cannot be called: its server {:?} {how}", source.name());
-        return Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) };
+        if snapshot.state != State::Ready {
+            return unconfirmed(call, &**source);
+        }
     }
     let mode = call.session.profile.permission_mode;
     let meant = match &call.caller {
@@ -54,6 +52,17 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
     call.failure(script::Kind::UnknownTool, message)
 }
 
+/// A server that has not yet said in this process what it offers.
+pub(crate) fn unconfirmed(call: &Call, source: &dyn Source) -> Failure {
+    let how = match &source.snapshot().state {
+        State::Starting | State::Ready => "is still starting".to_owned(),
+        State::Down { reason } => format!("is down: {reason}"),
+    };
+    let shown = json::cut(&call.tool, 200);
+    let message = format!("{shown:?} cannot be called: its server {:?} {how}", source.name());
+    Failure { retryable: true, ..call.failure(script::Kind::Upstream, message) }
+}
+
 /// What the table's refusals say to the caller.
 pub(crate) fn denied(call: &Call, known: Option<&Known>, reason: Reason) -> Failure {
     let name = &call.tool;
@@ -70,10 +79,21 @@ pub(crate) fn denied(call: &Call, known: Option<&Known>, reason: Reason) -> Fail
             script::Kind::TaskOnly,
             format!("{name} can only be run as a task, so a script cannot call it"),
         ),
-        Reason::NotListed => (
-            script::Kind::NotListed,
-            format!("{name} changes something and is not listed: add it to `tools` of run_script"),
-        ),
+        Reason::NotListed => {
+            let reading =
+                matches!(&call.caller, Caller::Script(script) if script.reach == Reach::Read);
+            let message = if reading {
+                format!(
+                    "{name} changes something, which run_script_readonly cannot: give the script \
+                     to run_script and list {name} in its `tools`"
+                )
+            } else {
+                format!(
+                    "{name} changes something and is not listed: add it to `tools` of run_script"
+                )
+            };
+            (script::Kind::NotListed, message)
+        }
         Reason::NotGranted => (script::Kind::Denied, not_granted(call, known)),
     };
     call.failure(kind, message)

@@ -87,7 +87,7 @@ struct Execution<'a> {
 
 impl Tool {
     /// Reads a definition; the error says what is wrong with it.
-    pub(crate) fn read(raw: &RawValue) -> Result<Self, String> {
+    pub fn read(raw: &RawValue) -> Result<Self, String> {
         if !raw.get().starts_with('{') {
             return Err("a tool that is not an object".to_owned());
         }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use gateway::config::Profile;
-use gateway::sources::upstream::{Patience, Upstream};
+use gateway::config::{Profile, Server};
+use gateway::sources::upstream::{Memory, Patience, Upstream};
 use gateway::sources::{Source, State};
 use gateway::{Gateway, Parts, Session};
+use serde_json::json;
 use store::Store;
 use tokio::sync::watch;
 
+use crate::config::file::File;
 use crate::config::{Config, did_you_mean};
 use crate::failure::Failure;
 use crate::terminal;
@@ -110,13 +112,26 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
     let store = store(config).await?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
-        .map(|(name, endpoint)| Upstream::start(name, endpoint, Patience::default()))
+        .map(|(name, endpoint)| {
+            let memory = memory(&config.file, name);
+            Upstream::start_remembering(name, endpoint, Patience::default(), memory)
+        })
         .collect();
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
     let offer = Offer { sources, bare: bare.clone(), profiles };
     let gateway = gateway(config, store, offer, engine(config).await).await?;
     Ok(Started { gateway, upstreams, bare })
+}
+
+/// Where the tools are kept that a server had last. `${…}` in its entry is not expanded here: no
+/// secret goes into the name of a file.
+pub(crate) fn memory(file: &File, name: &str) -> Memory {
+    let configuration = file.servers.get(name).map(|server| {
+        let Server { command, args, env, cwd, url, headers, .. } = server;
+        json!([command, args, env, cwd, url, headers]).to_string()
+    });
+    Memory::new(&file.data_dir, name, &configuration.unwrap_or_default())
 }
 
 /// Makes the directory that holds everything pinfold writes, for its owner alone.

@@ -19,7 +19,7 @@ use crate::request::{Failure, Origin, Outcome, Progress, Request};
 use crate::session::Session;
 use crate::sources::run_script::{self, Script};
 use crate::sources::tool;
-use crate::{audit, json};
+use crate::{audit, json, refusal};
 
 mod decide;
 
@@ -202,8 +202,15 @@ impl Gateway {
     async fn settle_definition(&self, call: &Call) -> Result<(), Failure> {
         let table = self.catalog.table();
         let Some(known) = table.get(&call.tool) else { return Ok(()) };
-        if known.source.settled().await
-            || visible(&call.session, known).is_none_or(|facts| facts.effect == Effect::Read)
+        let settled = tokio::select! {
+            settled = known.source.settled() => settled,
+            // What is cancelled is refused further on.
+            () = call.cancel.cancelled() => return Ok(()),
+        };
+        if !known.source.confirmed() {
+            return Err(refusal::unconfirmed(call, &*known.source));
+        }
+        if settled || visible(&call.session, known).is_none_or(|facts| facts.effect == Effect::Read)
         {
             return Ok(());
         }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub mod upstream;
 
+pub(crate) mod lookup;
 pub(crate) mod own;
 pub(crate) mod run_script;
 pub(crate) mod tool;
@@ -32,6 +33,18 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
     /// announced; whether it does. A decision about a call is made on what the tool is now.
     async fn settled(&self) -> bool {
         true
+    }
+
+    /// Whether the snapshot's tools are what the source itself has said since the start of this
+    /// process, and not what is remembered of the last one. Nothing is called by what is remembered.
+    fn confirmed(&self) -> bool {
+        true
+    }
+
+    /// What of its own list could not be used, and why; in words for people, not yet made safe to
+    /// be shown.
+    fn left_out(&self) -> Arc<Vec<String>> {
+        Arc::default()
     }
 
     /// Carries out a call that was decided to be allowed.

@@ -5,10 +5,11 @@
 
 use std::sync::{Arc, LazyLock};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::run_script::RunScript;
+use super::lookup::{DescribeTools, ListTools};
+use super::run_script::{Reach, RunScript};
 use crate::call::{Call, Ended, Grant};
 use crate::config::ToolRule;
 use crate::gateway::{Gateway, Listed, OWN};
@@ -18,7 +19,14 @@ use crate::schema::Schema;
 use crate::session::Session;
 
 /// All of them.
-static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| vec![Entry::new(RunScript)]);
+static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    vec![
+        Entry::new(RunScript(Reach::All)),
+        Entry::new(RunScript(Reach::Read)),
+        Entry::new(ListTools),
+        Entry::new(DescribeTools),
+    ]
+});
 
 /// One of our own tools.
 #[async_trait::async_trait]
@@ -94,6 +102,7 @@ impl Entry {
             approval: facts.approval,
             task_only: facts.task_only,
             in_scripts: false,
+            is_remembered: false,
             definition: self.tool.definition(gateway, session),
         }
     }
@@ -112,6 +121,21 @@ pub(crate) fn listed<'a>(
     ALL.iter()
         .filter(|entry| entry.withheld(gateway, session).is_none())
         .map(|entry| entry.listed(gateway, session))
+}
+
+/// An answer of text and nothing else: clients that get structured content, too, show the model
+/// only that.
+pub(crate) fn text(text: String, is_error: bool) -> mcp::CallResult {
+    let content = json!([{"type": "text", "text": text}]);
+    let raw = json!({"content": content, "isError": is_error});
+    mcp::CallResult {
+        text,
+        structured: None,
+        content: Arc::from(json::raw(&content)),
+        has_media: false,
+        is_error,
+        raw: Arc::from(json::raw(&raw)),
+    }
 }
 
 /// Whether a profile may have this rule about the tool, or what it may have instead.

@@ -62,6 +62,7 @@ pub(super) async fn connect(
         connection,
         info,
         mirrored: Mutex::new(HashMap::new()),
+        left_out: Mutex::new(Vec::new()),
     };
     Ok(Client { shared: Arc::new(shared) })
 }

@@ -19,6 +19,9 @@ const PAGES: usize = 500;
 const TOOLS: usize = 10_000;
 const BYTES: usize = LONGEST_MESSAGE;
 
+/// Most reasons that are kept of what was left out.
+const LEFT_OUT: usize = 100;
+
 /// For one page and for all of them.
 const PAGE_TIME: Duration = Duration::from_secs(30);
 const LIST_TIME: Duration = Duration::from_secs(90);
@@ -40,7 +43,12 @@ pub(super) async fn list_tools(shared: &Shared) -> Result<Vec<Tool>, Error> {
 
 async fn all_pages(shared: &Shared) -> Result<Vec<Tool>, Error> {
     let journal = shared.connection.inbox.journal();
-    let mut list = List { tools: Vec::new(), names: HashSet::new(), mirrored: HashMap::new() };
+    let mut list = List {
+        tools: Vec::new(),
+        names: HashSet::new(),
+        mirrored: HashMap::new(),
+        left_out: Vec::new(),
+    };
     let mut cursors = HashSet::new();
     let mut cursor: Option<String> = None;
     let mut bytes = 0;
@@ -55,7 +63,9 @@ async fn all_pages(shared: &Shared) -> Result<Vec<Tool>, Error> {
             .map_err(|error| Error::Protocol(format!("its list of tools is wrong: {error}")))?;
         for raw in page.tools {
             if let Err(why) = list.add(shared, raw) {
-                journal.line("tools/list", &format!("left out {}", shorten(&why, 500)));
+                let why = journal.hide(&shorten(&why, 500));
+                journal.line("tools/list", &format!("left out {why}"));
+                list.leave_out(why);
             }
         }
         cursor = text(page.next_cursor);
@@ -69,10 +79,13 @@ async fn all_pages(shared: &Shared) -> Result<Vec<Tool>, Error> {
         } else {
             continue;
         };
-        journal.line("tools/list", &format!("{why}: the tools up to there are used"));
+        let why = format!("{why}: the tools up to there are used");
+        journal.line("tools/list", &why);
+        list.leave_out(why);
         break;
     }
     *shared.mirrored.lock().unwrap_or_else(PoisonError::into_inner) = list.mirrored;
+    *shared.left_out.lock().unwrap_or_else(PoisonError::into_inner) = list.left_out;
     Ok(list.tools)
 }
 
@@ -80,9 +93,16 @@ struct List {
     tools: Vec<Tool>,
     names: HashSet<String>,
     mirrored: HashMap<String, http::Mirrored>,
+    left_out: Vec<String>,
 }
 
 impl List {
+    fn leave_out(&mut self, why: String) {
+        if self.left_out.len() < LEFT_OUT {
+            self.left_out.push(why);
+        }
+    }
+
     fn add(&mut self, shared: &Shared, raw: &RawValue) -> Result<(), String> {
         if self.tools.len() >= TOOLS {
             return Err("a tool beyond the bound".to_owned());

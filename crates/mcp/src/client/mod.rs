@@ -19,7 +19,7 @@ mod connection;
 mod inbox;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -52,6 +52,8 @@ struct Shared {
     info: ServerInfo,
     /// Of the tools that were listed last, those with arguments that are repeated in headers.
     mirrored: Mutex<HashMap<String, Mirrored>>,
+    /// What of that list could not be used, and why.
+    left_out: Mutex<Vec<String>>,
 }
 
 impl Drop for Shared {
@@ -140,6 +142,12 @@ impl Client {
     /// All tools, every page, raw. Definitions that are broken are left out and logged.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         lists::list_tools(&self.shared).await
+    }
+
+    /// What of the last list could not be used, and why: the server's words are in it.
+    #[must_use]
+    pub fn left_out(&self) -> Vec<String> {
+        self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Calls a tool.

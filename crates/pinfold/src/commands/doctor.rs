@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use serde::Serialize;
 
+use crate::config::file::File;
 use crate::failure::Failure;
-use crate::{config, terminal};
+use crate::show::Shown;
+use crate::{config, terminal, wiring};
 
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
@@ -27,6 +29,14 @@ struct Findings {
     /// Whether a script was parsed by that interpreter inside a sandbox.
     run_script_offered: bool,
     run_script_fault: Option<String>,
+    /// What of the servers' tools could not be offered when they were last listed.
+    left_out: Vec<LeftOut>,
+}
+
+#[derive(Serialize)]
+struct LeftOut {
+    server: String,
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -41,7 +51,8 @@ impl Doctor {
         if let Some(reason) = passed_over {
             terminal::say(&format!("warning: looked at without a configuration: {reason}"));
         }
-        let findings = examine(&file.execute.python).await;
+        let mut findings = examine(&file.execute.python).await;
+        findings.left_out = left_out(&file);
         if self.json {
             let text = serde_json::to_string_pretty(&findings).map_err(Failure::failed)?;
             terminal::print(&format!("{text}\n"))
@@ -59,6 +70,16 @@ impl Doctor {
     }
 }
 
+/// Servers are not started for this: it is what they said when they last were.
+fn left_out(file: &File) -> Vec<LeftOut> {
+    let of_server = |server: &String| {
+        let kept = wiring::memory(file, server).read().unwrap_or_default();
+        let server = server.clone();
+        kept.left_out.into_iter().map(move |why| LeftOut { server: server.clone(), why })
+    };
+    file.servers.keys().flat_map(of_server).collect()
+}
+
 async fn examine(python: &str) -> Findings {
     let mut findings = Findings {
         version: env!("CARGO_PKG_VERSION"),
@@ -68,6 +89,7 @@ async fn examine(python: &str) -> Findings {
         python_fault: None,
         run_script_offered: false,
         run_script_fault: None,
+        left_out: Vec::new(),
     };
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => {
@@ -149,6 +171,9 @@ fn report(findings: &Findings) -> String {
         (false, Some(fault)) => format!("run_script: not offered: {fault}"),
         (false, None) => "run_script: not offered, for the reason above".to_owned(),
     });
+    for LeftOut { server, why } in &findings.left_out {
+        lines.push(format!("left out, when {server} was last asked: {}", Shown::line(why)));
+    }
     lines.push(String::new());
     lines.join("\n")
 }

@@ -34,6 +34,7 @@ impl Serve {
             )));
         }
         let gate = if access.is_open() { Gate::Loopback } else { Gate::Anywhere };
+        raise_descriptor_limit();
         let stop = CancellationToken::new();
         watch_signals(stop.clone()).map_err(Failure::failed)?;
         wiring::private_directory(&config.file.data_dir).map_err(Failure::usage)?;
@@ -83,5 +84,15 @@ impl Serve {
         stop.cancel();
         started.close().await;
         ended
+    }
+}
+
+/// Each session that listens has a descriptor, and a shell usually lets a program have 1024.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open descriptors stays as it is");
     }
 }

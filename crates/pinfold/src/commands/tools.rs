@@ -29,6 +29,7 @@ impl Tools {
         let open = wiring::open(&config, &self.profile, Wait::All).await?;
         let tools = open.gateway.tools(&open.session);
         let without_scripts = open.gateway.without_scripts(&open.session);
+        let left_out = open.gateway.left_out(open.session.profile());
         let printed = if self.json {
             let servers: Vec<_> = open
                 .not_ready
@@ -39,12 +40,22 @@ impl Tools {
                 "tools": tools,
                 "servers_not_ready": servers,
                 "run_script_not_offered": without_scripts,
+                "left_out": left_out
+                    .iter()
+                    .map(|(server, why)| json!({"server": server, "why": why}))
+                    .collect::<Vec<_>>(),
             });
             terminal::print(&format!("{all:#}\n"))
         } else {
             let printed = terminal::print(&table(&tools));
             for (name, state) in &open.not_ready {
-                terminal::say(&format!("warning: server {name} {}", describe(state)));
+                let remembered =
+                    tools.iter().any(|tool| tool.source == *name && tool.is_remembered);
+                let last = if remembered { "; its tools are those of the last time" } else { "" };
+                terminal::say(&format!("warning: server {name} {}{last}", describe(state)));
+            }
+            for (server, why) in &left_out {
+                terminal::say(&format!("left out: server {server}: {}", Shown::line(why)));
             }
             if let Some(reason) = without_scripts {
                 terminal::say(&format!("run_script is not offered: {reason}"));

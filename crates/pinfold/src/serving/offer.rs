@@ -205,7 +205,9 @@ impl Service for Offer {
 
     async fn tools(&self, _caller: &Caller) -> Result<Tools, Refusal> {
         let gateway = self.gateway().await?;
-        let settled = self.settled(&gateway, LIST_PATIENCE).await;
+        // What is remembered of a server that is still starting is listed at once.
+        let left = LIST_PATIENCE.saturating_sub(self.since.elapsed());
+        let settled = gateway.settle_lists(&self.profile, left).await;
         let definitions = self.definitions(&gateway).await?;
         self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&definitions);
         Ok(Tools { definitions, fresh: if settled { FRESH } else { Duration::ZERO } })

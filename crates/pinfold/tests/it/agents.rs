@@ -122,16 +122,7 @@ fn claude_code(http: bool) {
         None => json!({"type": "stdio", "command": env!("CARGO_BIN_EXE_pinfold"),
             "args": ["mcp", "--config", world.path("pinfold.toml")]}),
     };
-    world.write("servers.json", &json!({"mcpServers": {"pinfold": entry}}).to_string());
-    let mut command = agent(&claude, &world);
-    command
-        .args(["-p", "go", "--mcp-config", "servers.json", "--strict-mcp-config"])
-        .args(["--allowedTools", "mcp__pinfold__*", "--output-format", "json"])
-        .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", model.port))
-        .env("ANTHROPIC_API_KEY", "dummy")
-        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-        .env("DISABLE_AUTOUPDATER", "1");
-    let running = start(command);
+    let running = start(claude_command(&claude, &world, &model, entry, "mcp__pinfold__*"));
 
     // Nobody is there, so it cancels the question, which stays open and is answered here.
     let id = until("a question", || {
@@ -180,7 +171,6 @@ fn codex(http: bool) {
         step(json!({"code": NOTE, "tools": ["t__note"], "description": "notes"})),
     ]);
     let model = Model::start(&world, &plan);
-    std::fs::create_dir(world.path("home/.codex")).unwrap();
     let server = http.then(|| Server::start(&world, &[]));
     let entry = match &server {
         Some(server) => format!("url = '{}'", server.url("/mcp")),
@@ -189,6 +179,40 @@ fn codex(http: bool) {
             env!("CARGO_BIN_EXE_pinfold")
         ),
     };
+    ended(codex_command(&codex, &world, &model, &entry)).code(0).prints("finished");
+
+    let results = model.results();
+    assert_eq!(results.len(), 2, "{results:#?}");
+    assert!(results[0].contains("ok · 500 calls, 0 failed"), "{results:#?}");
+    assert!(results[0].ends_with("\n125250"), "{results:#?}");
+    assert!(results[1].contains("denied: the user of codex"), "{results:#?}");
+    assert!(!world.calls().iter().any(|call| call.starts_with("note")));
+    assert!(model.requests()[0].to_string().contains("exactly the same call again"));
+}
+
+/// Claude Code with this entry for `pinfold`; nobody is there, so only `allowed` tools are called.
+fn claude_command(
+    claude: &Path,
+    world: &World,
+    model: &Model,
+    entry: Value,
+    allowed: &str,
+) -> Command {
+    world.write("servers.json", &json!({"mcpServers": {"pinfold": entry}}).to_string());
+    let mut command = agent(claude, world);
+    command
+        .args(["-p", "go", "--mcp-config", "servers.json", "--strict-mcp-config"])
+        .args(["--allowedTools", allowed, "--output-format", "json"])
+        .env("ANTHROPIC_BASE_URL", format!("http://127.0.0.1:{}", model.port))
+        .env("ANTHROPIC_API_KEY", "dummy")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_AUTOUPDATER", "1");
+    command
+}
+
+/// Codex with this entry for `pinfold`, and nobody to ask.
+fn codex_command(codex: &Path, world: &World, model: &Model, entry: &str) -> Command {
+    std::fs::create_dir(world.path("home/.codex")).unwrap();
     let settings = format!(
         "model = 'plan'\nmodel_provider = 'plan'\napproval_policy = 'never'\n\
          sandbox_mode = 'workspace-write'\n\
@@ -199,15 +223,78 @@ fn codex(http: bool) {
         model.port,
     );
     world.write("home/.codex/config.toml", &settings);
-    let mut command = agent(&codex, &world);
+    let mut command = agent(codex, world);
     command.args(["exec", "--skip-git-repo-check", "go"]).env("PLAN_KEY", "dummy");
-    ended(command).code(0).prints("finished");
+    command
+}
 
+/// A world with more tools than a description has room for, a plan for the tools that help there,
+/// and what the model has to see of them.
+fn looking_up(world: &World, step: impl Fn(&str, Value) -> Value) -> Model {
+    world.write("tools.json", &json!(crate::models::many()).to_string());
+    let code = SCRIPT.replace("t__add", "server__tool").replace("'a': n, 'b': 1", "'id': n");
+    let code = code.replace("row['sum']", "row['was']['id']");
+    let plan = [
+        // Codex may ask its model before the servers have listed their tools, and then knows none.
+        step("list_tools", json!({"query": "too early"})),
+        step("list_tools", json!({"query": "call off a meeting", "limit": 2})),
+        step("describe_tools", json!({"names": ["server__tool"]})),
+        step("run_script_readonly", json!({"code": code, "description": "adds"})),
+    ];
+    Model::start(world, &json!(plan))
+}
+
+fn looked_up(model: &Model) {
     let results = model.results();
-    assert_eq!(results.len(), 2, "{results:#?}");
-    assert!(results[0].contains("ok · 500 calls, 0 failed"), "{results:#?}");
-    assert!(results[0].ends_with("\n125250"), "{results:#?}");
-    assert!(results[1].contains("denied: the user of codex"), "{results:#?}");
-    assert!(!world.calls().iter().any(|call| call.starts_with("note")));
-    assert!(model.requests()[0].to_string().contains("exactly the same call again"));
+    assert_eq!(results.len(), 4, "{results:#?}");
+    assert!(
+        results[1].contains("\nserver__cancel_meeting(id: any = ...)  # write"),
+        "{results:#?}"
+    );
+    assert!(results[2].contains("server__tool(id: int = ...)  # read"), "{results:#?}");
+    assert!(results[3].contains("ok · 500 calls, 0 failed"), "{results:#?}");
+    assert!(results[3].ends_with("\n124750"), "{results:#?}");
+}
+
+#[test]
+fn claude_code_looks_tools_up_and_lets_a_reading_script_pass() {
+    if !scripts_run() {
+        return;
+    }
+    let Some(claude) = installed("node_modules/.bin/claude") else { return };
+    let world = World::with(crate::models::NAMED);
+    let step = |tool: &str, arguments: Value| json!({"tool": format!("mcp__pinfold__{tool}"), "arguments": arguments});
+    let model = looking_up(&world, step);
+    let entry = json!({"type": "stdio", "command": env!("CARGO_BIN_EXE_pinfold"),
+        "args": ["mcp", "--config", world.path("pinfold.toml")]});
+    let allowed = "mcp__pinfold__list_tools,mcp__pinfold__describe_tools,\
+        mcp__pinfold__run_script_readonly";
+    ended(claude_command(&claude, &world, &model, entry, allowed)).code(0).prints("finished");
+    looked_up(&model);
+    // They stand in the prompt itself.
+    let first = model.requests().remove(0);
+    for name in ["run_script", "run_script_readonly", "list_tools", "describe_tools"] {
+        let full = format!("mcp__pinfold__{name}");
+        assert!(
+            first["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == full),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn codex_looks_tools_up_and_lets_a_reading_script_pass() {
+    if !scripts_run() {
+        return;
+    }
+    let Some(codex) = installed("node_modules/.bin/codex") else { return };
+    let world = World::with(crate::models::NAMED);
+    let step = |tool: &str, arguments: Value| json!({"tool": tool, "namespace": "mcp__pinfold", "arguments": arguments});
+    let model = looking_up(&world, step);
+    let entry = format!(
+        "command = '{}'\nargs = ['mcp', '--config', 'HERE/pinfold.toml']",
+        env!("CARGO_BIN_EXE_pinfold")
+    );
+    ended(codex_command(&codex, &world, &model, &entry)).code(0).prints("finished");
+    looked_up(&model);
 }

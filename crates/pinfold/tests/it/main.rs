@@ -20,6 +20,10 @@ mod typescript;
 
 mod agents;
 
+mod models;
+
+mod remembered;
+
 mod examples;
 
 mod foreign;

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use script::{Ending, Finished};
-use serde_json::json;
 
 use super::host::Count;
 use crate::config::Scripts;
 use crate::json;
 use crate::records::output::Shown;
+use crate::sources::own;
 
 /// Longest part of a traceback that is shown; its end says what went wrong.
 const TRACEBACK_CHARACTERS: usize = 6000;
@@ -46,13 +45,13 @@ pub(crate) fn finished(finished: &Finished, account: &Account<'_>) -> mcp::CallR
         Ending::Signaled(signal) => format!("stopped by signal {signal}"),
     };
     let good = finished.ending == Ending::Completed;
-    result(text(&state, good, &finished.traceback, account), !good)
+    own::text(text(&state, good, &finished.traceback, account), !good)
 }
 
 /// The answer for a script whose run broke off because of a fault of ours.
 pub(crate) fn broke_off(reason: &str, account: &Account<'_>) -> mcp::CallResult {
     let state = format!("broke off: {}", json::one_line(reason, 500));
-    result(text(&state, false, "", account), true)
+    own::text(text(&state, false, "", account), true)
 }
 
 fn text(state: &str, good: bool, traceback: &str, account: &Account<'_>) -> String {
@@ -73,6 +72,9 @@ fn text(state: &str, good: bool, traceback: &str, account: &Account<'_>) -> Stri
     }
     for note in account.notes {
         let _ = write!(text, "\nnote: {note}");
+    }
+    if !good && wanted_network(traceback, &account.errors.0) {
+        text.push_str(NO_NETWORK);
     }
     if !good && !account.counts.is_empty() {
         let _ = write!(text, "\ncalled until then: {}", tools(account.counts));
@@ -110,6 +112,41 @@ fn text(state: &str, good: bool, traceback: &str, account: &Account<'_>) -> Stri
     text
 }
 
+/// What a script sees of a network that is not there.
+const NETWORK_ERRORS: [&str; 16] = [
+    "socket.gaierror",
+    "getaddrinfo",
+    "Name or service not known",
+    "Temporary failure in name resolution",
+    "Network is unreachable",
+    "ConnectionRefusedError",
+    "Connection refused",
+    "Address family not supported",
+    "urllib.error.URLError",
+    "urllib3.exceptions",
+    "requests.exceptions",
+    "httpx.Connect",
+    "httpcore.Connect",
+    "aiohttp.client_exceptions",
+    "Could not resolve host",
+    "curl: (",
+];
+
+const NO_NETWORK: &str = "\nhint: there is no network in the sandbox, so whatever the script needs from \
+     outside it gets by calling a tool; a file can be given in the workspace";
+
+/// Whether a script failed for want of a network. What a tool's server met is not the script's.
+fn wanted_network(traceback: &str, errors: &str) -> bool {
+    let told = if traceback.is_empty() { errors } else { traceback };
+    let raised = told.lines().rev().find(|line| {
+        let name = line.split(':').next().unwrap_or_default();
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c))
+    });
+    let by_a_tool = raised
+        .is_some_and(|line| line.split(':').next().is_some_and(|name| name.ends_with("ToolError")));
+    !by_a_tool && NETWORK_ERRORS.iter().any(|error| told.contains(error))
+}
+
 /// `a 3, b 500 (2 failed)`, the most called first.
 fn tools(counts: &BTreeMap<String, Count>) -> String {
     const SHOWN: usize = 12;
@@ -136,20 +173,6 @@ fn tools(counts: &BTreeMap<String, Count>) -> String {
         parts.push(format!("{} more tools", counts.len() - SHOWN));
     }
     parts.join(", ")
-}
-
-/// Text and nothing else: clients that get structured content, too, show the model only that.
-fn result(text: String, is_error: bool) -> mcp::CallResult {
-    let content = json!([{"type": "text", "text": text}]);
-    let raw = json!({"content": content, "isError": is_error});
-    mcp::CallResult {
-        text,
-        structured: None,
-        content: Arc::from(json::raw(&content)),
-        has_media: false,
-        is_error,
-        raw: Arc::from(json::raw(&raw)),
-    }
 }
 
 #[cfg(test)]
@@ -250,6 +273,18 @@ mod tests {
         one
         two
         ");
+        for (traceback, hint) in [
+            ("Traceback:\n  x\nurllib.error.URLError: <urlopen error [Errno -3] x>", true),
+            ("  x\nsocket.gaierror: [Errno -2] Name or service not known", true),
+            ("  x\nOSError: [Errno 97] Address family not supported by protocol", true),
+            ("  x\nagent_tools.ToolError: t__x: Connection refused (upstream)", false),
+            ("  x\nKeyError: 'network'", false),
+        ] {
+            let failed = Ending::Failed { traceback: traceback.into() };
+            let text = answer(failed, Some(1), &Shown::Nothing, "", &[]);
+            let second = text.lines().nth(1).unwrap_or_default();
+            assert_eq!(second.starts_with("hint: there is no network"), hint, "{text}");
+        }
         for (ending, start) in [
             (Ending::MemoryLimit, "stopped: it needed more than 512 MB of memory · "),
             (Ending::ProcessLimit, "stopped: it started too many processes · "),

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio_util::task::TaskTracker;
 
+use super::Reach;
 use crate::call::{Call, Caller, Ended};
 use crate::catalog::Known;
 use crate::gateway::Gateway;
@@ -22,6 +23,7 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) id: String,
+    pub(crate) reach: Reach,
     pub(crate) calls: Calls,
     /// Writes that are under way; they are seen through when the script has ended.
     pub(crate) writes: TaskTracker,
@@ -75,12 +77,14 @@ const NAMES_LOOKED_UP: u64 = 50;
 impl Script {
     pub(crate) fn new(
         id: String,
+        reach: Reach,
         calls: Calls,
         listed: HashSet<String>,
         covered: HashMap<String, String>,
     ) -> Self {
         Self {
             id,
+            reach,
             calls,
             writes: TaskTracker::new(),
             listed,

@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 
 use super::own::Own;
 use crate::call::{Call, Ended, Grant};
-use crate::config::{Scripts, ToolRule};
-use crate::gateway::{Gateway, visible};
+use crate::config::ToolRule;
+use crate::gateway::Gateway;
 use crate::json;
-use crate::policy::{ApprovalRule, Effect, Facts};
+use crate::policy::{ApprovalRule, Effect, Facts, PermissionMode};
 use crate::request::Outcome;
 use crate::session::Session;
+use crate::view::Offered;
 
 mod plan;
 mod run;
@@ -25,59 +26,133 @@ mod host;
 
 mod answer;
 
+mod text;
+
 pub(crate) use host::Script;
 pub(crate) use plan::{Plan, plan};
 pub(crate) use run::run;
+pub(crate) use text::holds_all;
 
 /// Its name.
 pub(crate) const NAME: &str = "run_script";
 
+/// The name of its twin, for clients that let pass unattended only what reads.
+pub(crate) const READING: &str = "run_script_readonly";
+
 /// How often its progress is told.
 const TELL: Duration = Duration::from_secs(1);
 
-/// What is known of it. What it asks about are the tools that it lists.
-fn facts(rule: Option<&ToolRule>) -> Facts {
-    let approval = match rule.and_then(|rule| rule.approval) {
-        Some(ApprovalRule::Always) => ApprovalRule::Always,
-        _ => ApprovalRule::Mode,
-    };
-    Facts { effect: Effect::Write, approval, task_only: false }
+/// Which tools a script can call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those that read, and those it lists.
+    All,
+    /// Only those that read; and the workspace is read-only.
+    Read,
 }
 
-/// The tool.
+impl Reach {
+    /// By the name under which it is called.
+    pub(crate) fn of(tool: &str) -> Self {
+        if tool == READING { Self::Read } else { Self::All }
+    }
+}
+
+/// The tools `run_script` and `run_script_readonly`.
 #[derive(Debug)]
-pub(crate) struct RunScript;
+pub(crate) struct RunScript(pub(crate) Reach);
 
 #[async_trait::async_trait]
 impl Own for RunScript {
     fn name(&self) -> &'static str {
-        NAME
+        match self.0 {
+            Reach::All => NAME,
+            Reach::Read => READING,
+        }
     }
 
+    /// What it asks about are the tools that it lists.
     fn facts(&self, rule: Option<&ToolRule>) -> Facts {
-        facts(rule)
+        let (effect, usual) = match self.0 {
+            Reach::All => (Effect::Write, ApprovalRule::Mode),
+            Reach::Read => (Effect::Read, ApprovalRule::Direct),
+        };
+        let approval = match rule.and_then(|rule| rule.approval) {
+            Some(ApprovalRule::Always) => ApprovalRule::Always,
+            _ => usual,
+        };
+        Facts { effect, approval, task_only: false }
     }
 
     fn missing(&self, gateway: &Gateway, session: &Session) -> Option<String> {
         if let Err(reason) = &gateway.engine {
             return Some(reason.clone());
         }
-        let mode = session.profile.permission_mode;
-        let table = gateway.catalog.table();
-        let usable = table
-            .all()
-            .any(|known| visible(session, known).is_some_and(|facts| facts.in_scripts(mode)));
+        let view = gateway.view(session);
+        let (usable, what) = match self.0 {
+            Reach::All => (view.tools.iter().any(|tool| tool.in_scripts), ""),
+            Reach::Read => (view.tools.iter().any(Offered::is_read_by_scripts), " read-only"),
+        };
+        if self.0 == Reach::Read && session.profile.permission_mode == PermissionMode::ReadOnly {
+            return Some("run_script itself only reads in this profile".to_owned());
+        }
         (!usable).then(|| {
-            "no server of the profile offers a tool that a script could call (yet)".to_owned()
+            format!("no server of the profile offers a{what} tool that a script could call (yet)")
         })
     }
 
     fn input_schema(&self) -> Value {
-        input_schema()
+        let mut properties = json!({
+            "code": {
+                "type": "string",
+                "description": "The Python script. Only what it prints comes back.",
+            },
+            "description": {
+                "type": "string",
+                "description": "What the script does, in one sentence, for the person who may be asked.",
+            },
+        });
+        if self.0 == Reach::All {
+            properties["tools"] = json!({
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Full names of all tools the script calls that change something.",
+            });
+        }
+        json!({
+            "type": "object",
+            "properties": properties,
+            "required": ["code", "description"],
+            "additionalProperties": false,
+        })
     }
 
-    fn definition(&self, gateway: &Gateway, _session: &Session) -> Arc<RawValue> {
-        Arc::from(definition(&gateway.scripts))
+    fn definition(&self, gateway: &Gateway, session: &Session) -> Arc<RawValue> {
+        let view = gateway.view(session);
+        let reads =
+            self.0 == Reach::Read || session.profile.permission_mode == PermissionMode::ReadOnly;
+        view.definition(self.name(), || {
+            json::raw(&json!({
+                "name": self.name(),
+                "title": match self.0 {
+                    Reach::All => "Run a script that calls tools",
+                    Reach::Read => "Run a script that calls read-only tools",
+                },
+                "description": text::description(&gateway.scripts, self.0, &view),
+                "inputSchema": self.input_schema(),
+                // Without a person to ask, Codex lets pass what is read-only, or else neither
+                // destructive nor open: what a script may do is asked about by ourselves.
+                "annotations": {
+                    "readOnlyHint": reads,
+                    "destructiveHint": false,
+                    "idempotentHint": false,
+                    "openWorldHint": false,
+                },
+                // Where a client shows only names until a tool is searched for, this one is shown
+                // whole; and its answer, which is bounded here, is not bounded again.
+                "_meta": {"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": 500_000},
+            }))
+        })
     }
 
     fn is_script(&self) -> bool {
@@ -90,106 +165,22 @@ impl Own for RunScript {
     }
 }
 
-fn definition(scripts: &Scripts) -> Box<RawValue> {
-    json::raw(&json!({
-        "name": NAME,
-        "title": "Run a script that calls tools",
-        "description": description(scripts),
-        "inputSchema": input_schema(),
-        "annotations": {
-            "readOnlyHint": false,
-            "destructiveHint": false,
-            "idempotentHint": false,
-            "openWorldHint": false,
-        },
-        // Where a client shows only names until a tool is searched for, this one is shown whole;
-        // and its answer, which is bounded here, is not bounded again.
-        "_meta": {"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": 500_000},
-    }))
-}
-
-fn input_schema() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "code": {
-                "type": "string",
-                "description": "The Python script. Only what it prints comes back.",
-            },
-            "tools": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Full names of all tools the script calls that change something.",
-            },
-            "description": {
-                "type": "string",
-                "description": "What the script does, in one sentence, for the person who may be asked.",
-            },
-        },
-        "required": ["code", "description"],
-        "additionalProperties": false,
-    })
-}
-
-/// Under 2 KB, the essentials first: some clients cut what is longer.
-fn description(scripts: &Scripts) -> String {
-    let Scripts { max_calls, concurrency, timeout_sec, output_chars, .. } = scripts;
-    format!(
-        "Runs a Python script that calls the servers' tools. Use it when a task takes many calls, \
-or when results have to be filtered, joined or summed up: calls cost you nothing, and only what the \
-script prints comes back.
-
-from agent_tools import call, call_many, call_raw, progress, ToolError
-rows = call_many(\"server__tool\", [{{\"id\": n}} for n in range(500)])
-print(sum(1 for row in rows if row[\"ok\"]))
-
-call(tool, args): the structured result (dict) or text; raises ToolError (kind, message, retryable).
-call_many(tool, args_list, return_errors=False): many calls of one tool at once, results in order; \
-with return_errors=True a ToolError stands in the place of its result.
-call_raw(tool, args): {{text, structured, is_error}}, no ToolError for an error of the tool.
-progress(done, total, message): shown to the user.
-
-Rules: use full tool names. Read-only tools can be called freely. List in `tools` every tool that \
-changes something; the user may be asked once for the whole script. Tools that are destructive or \
-confirmed each time, and tools that run as tasks, cannot be called from a script: call them \
-directly. There is no network. The current directory is the workspace; files written there stay. \
-Print results in short form. At most {max_calls} calls, {concurrency} at once, {timeout_sec} \
-seconds; output past {output_chars} characters is cut, the whole is kept in a file."
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::schema::Schema;
 
     #[test]
-    fn the_description_is_short_enough_for_every_client() {
-        let longest = Scripts {
-            max_calls: 1_000_000,
-            concurrency: 64,
-            timeout_sec: 604_800,
-            output_chars: 2_000_000,
-            ..Scripts::default()
-        };
-        let text = description(&longest);
-        assert!(text.len() < 2000, "{}", text.len());
-        assert!(text.contains("[{\"id\": n} for n in range(500)]"), "{text}");
-    }
-
-    #[test]
-    fn the_definition_says_what_strict_clients_ask_for() {
-        let definition: serde_json::Value =
-            serde_json::from_str(definition(&Scripts::default()).get()).unwrap();
-        assert_eq!(definition["inputSchema"]["additionalProperties"], false);
-        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
-            assert_eq!(definition["annotations"][hint], false, "{hint}");
-        }
-        let schema = Schema::compile(NAME, &json::raw(&input_schema()));
-        let check = |arguments| schema.check(&arguments);
-        assert_eq!(check(json!({"code": "", "description": "", "tools": []})), Ok(()));
-        assert!(check(json!({"code": ""})).unwrap_err().contains("\"description\" is missing"));
-        let unknown = check(json!({"code": "", "description": "", "tool": []})).unwrap_err();
+    fn arguments_are_checked_and_a_reading_script_lists_nothing() {
+        let schema = |reach| Schema::compile(NAME, &json::raw(&RunScript(reach).input_schema()));
+        let (all, read) = (schema(Reach::All), schema(Reach::Read));
+        let listing = json!({"code": "", "description": "", "tools": []});
+        assert_eq!(all.check(&listing), Ok(()));
+        assert!(read.check(&listing).unwrap_err().contains("\"tools\" is not known"));
+        assert!(
+            all.check(&json!({"code": ""})).unwrap_err().contains("\"description\" is missing")
+        );
+        let unknown = all.check(&json!({"code": "", "description": "", "tool": []})).unwrap_err();
         assert!(unknown.contains("did you mean \"tools\"?"), "{unknown}");
     }
 }

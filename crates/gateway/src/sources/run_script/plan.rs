@@ -11,7 +11,7 @@ use script::Checked;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::facts;
+use super::{Reach, RunScript};
 use crate::approval::{Choice, ListedTool, Payload};
 use crate::call::{self, Call};
 use crate::catalog::Known;
@@ -20,8 +20,8 @@ use crate::policy::{ApprovalRule, Decision, Effect, Facts, PermissionMode};
 use crate::records::folder;
 use crate::request::Failure;
 use crate::session::Session;
-use crate::sources::own;
-use crate::{json, names};
+use crate::sources::own::{self, Own as _};
+use crate::{json, names, refusal};
 
 /// Longest script in bytes: somebody may have to read it.
 const LONGEST_CODE: usize = 1 << 20;
@@ -94,6 +94,7 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
             call.failure(script::Kind::Upstream, format!("the script was not started: {reason}"))
         },
     )?;
+    confirm(gateway, call, &tools).await?;
     let found = list(gateway, &call.session, &tools)
         .map_err(|(kind, reason)| call.failure(kind, reason))?;
     let mut planned = Vec::with_capacity(found.len());
@@ -108,13 +109,37 @@ pub(crate) async fn plan(gateway: &Gateway, call: &Call) -> Result<Plan, Failure
         planned.push(Tool { known, standing });
     }
     let unlisted = unlisted(gateway, &call.session, &planned, calls);
+    let rule = call.session.profile.tools.get(&call.tool);
+    let facts = RunScript(Reach::of(&call.tool)).facts(rule);
+    let always = facts.approval == ApprovalRule::Always;
     Ok(Plan {
         code,
         description: json::one_line(&description, DESCRIPTION_CHARACTERS),
         tools: planned,
         unlisted,
-        always: facts(call.session.profile.tools.get(&call.tool)).approval == ApprovalRule::Always,
+        always,
     })
+}
+
+/// Waits for the servers of the listed tools: what a person is asked is asked about the tools as
+/// they are, and not as they are remembered.
+async fn confirm(gateway: &Gateway, call: &Call, tools: &[String]) -> Result<(), Failure> {
+    let table = gateway.catalog.table();
+    let unconfirmed: Vec<_> = tools
+        .iter()
+        .filter_map(|name| table.get(name))
+        .map(|known| &known.source)
+        .filter(|source| !source.confirmed())
+        .collect();
+    let settling = unconfirmed.iter().map(|source| source.settled());
+    tokio::select! {
+        _ = futures_util::future::join_all(settling) => {}
+        () = call.cancel.cancelled() => return Ok(()),
+    }
+    match unconfirmed.iter().find(|source| !source.confirmed()) {
+        Some(source) => Err(refusal::unconfirmed(call, &***source)),
+        None => Ok(()),
+    }
 }
 
 fn read(arguments: &RawValue) -> Result<Input, String> {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::answer::{self, Account};
 use super::host::{Count, Script, ScriptHost};
-use super::{Plan, TELL};
+use super::{Plan, Reach, TELL};
 use crate::backlog::Ending;
 use crate::call::{Call, Ended, Grant};
 use crate::events::Event;
@@ -39,7 +39,13 @@ pub(crate) async fn run(grant: Grant, gateway: &Arc<Gateway>, call: &Call, plan:
     };
     let Prepared { job, folder, calls, output } = prepared;
     let listed: HashSet<String> = plan.tools.iter().map(|tool| tool.known.name.clone()).collect();
-    let script = Arc::new(Script::new(id.clone(), calls, listed, grant.into_definitions()));
+    let script = Arc::new(Script::new(
+        id.clone(),
+        Reach::of(&call.tool),
+        calls,
+        listed,
+        grant.into_definitions(),
+    ));
     let row = store::ScriptRow {
         id,
         owner: gateway.owner.row.id.clone(),
@@ -151,8 +157,10 @@ async fn prepare(
     let (printed, complained) = (output.clone(), output.clone());
     let prints = call.prints.clone();
     let access = match call.session.profile.permission_mode {
-        PermissionMode::ReadOnly => sandbox::Access::ReadOnly,
-        PermissionMode::Ask | PermissionMode::Auto => sandbox::Access::ReadWrite,
+        PermissionMode::Ask | PermissionMode::Auto if Reach::of(&call.tool) == Reach::All => {
+            sandbox::Access::ReadWrite
+        }
+        _ => sandbox::Access::ReadOnly,
     };
     let job = script::Job {
         code: plan.code.clone(),

@@ -1,17 +1,24 @@
 //! The user's MCP servers: connected in the background, supervised, restarted.
 //!
-//! Nobody waits for a server at start, and one that is down keeps its tools listed; a call to it
-//! has it tried again at once and fails soon, saying why. Whether a call may be made is not decided
+//! Nobody waits for a server at start: until it answers, the tools that it had last are listed
+//! (`remembered`). One that is down keeps its tools listed, too; a call to it has it tried again at
+//! once and fails soon, saying why. Whether a call may be made is not decided
 //! here, and a call whose outcome is unknown is never repeated.
+
+mod remembered;
 
 mod supervise;
 
-use std::sync::{Arc, PoisonError, RwLock};
+pub use remembered::{Kept, Memory};
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use mcp::message::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
 
@@ -50,6 +57,14 @@ struct Shared {
     name: String,
     patience: Patience,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// Whether the server itself has said in this process what it offers.
+    confirmed: AtomicBool,
+    /// What of its list could not be used, and why.
+    left_out: Mutex<Arc<Vec<String>>>,
+    /// Where the tools are kept for the next start.
+    memory: Option<Memory>,
+    /// Lists that are being kept.
+    saving: TaskTracker,
     changes: watch::Sender<u64>,
     link: watch::Sender<Link>,
     /// Has a server that is down tried again at once.
@@ -80,10 +95,36 @@ impl Upstream {
     /// Begins to connect in the background. Must be called within a tokio runtime.
     #[must_use]
     pub fn start(name: &str, endpoint: mcp::Endpoint, patience: Patience) -> Arc<Self> {
+        Self::begin(name, endpoint, patience, None)
+    }
+
+    /// The same, but until the server answers, the tools that it had last are listed.
+    #[must_use]
+    pub fn start_remembering(
+        name: &str,
+        endpoint: mcp::Endpoint,
+        patience: Patience,
+        memory: Memory,
+    ) -> Arc<Self> {
+        Self::begin(name, endpoint, patience, Some(memory))
+    }
+
+    fn begin(
+        name: &str,
+        endpoint: mcp::Endpoint,
+        patience: Patience,
+        memory: Option<Memory>,
+    ) -> Arc<Self> {
+        let kept = memory.as_ref().and_then(Memory::read).unwrap_or_default();
+        let tools = kept.tools.into_iter().map(Arc::new).collect();
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             patience,
-            snapshot: RwLock::default(),
+            snapshot: RwLock::new(Arc::new(Snapshot { tools, state: State::Starting })),
+            confirmed: AtomicBool::new(false),
+            left_out: Mutex::new(Arc::new(kept.left_out)),
+            memory,
+            saving: TaskTracker::new(),
             changes: watch::Sender::new(0),
             link: watch::Sender::default(),
             wake: Notify::new(),
@@ -101,6 +142,8 @@ impl Upstream {
     pub async fn close(&self) {
         self.shared.closing.cancel();
         self.shared.finished.cancelled().await;
+        self.shared.saving.close();
+        self.shared.saving.wait().await;
     }
 }
 
@@ -125,10 +168,20 @@ impl Source for Upstream {
     }
 
     async fn settled(&self) -> bool {
-        let announced = match &self.shared.link.borrow().client {
-            Some(client) => client.announced_changes(),
-            None => return true,
+        let connected = self.shared.link.borrow().client.clone();
+        let client = match connected {
+            Some(client) => client,
+            // What it offers is known once it is there again. If it does not come, nothing can be
+            // sent to it either.
+            None => {
+                let deadline = Instant::now() + self.shared.patience.call;
+                match self.shared.connected(0, deadline).await {
+                    Ok((client, _)) => client,
+                    Err(_) => return true,
+                }
+            }
         };
+        let announced = client.announced_changes();
         if *self.shared.listed.borrow() >= announced {
             return true;
         }
@@ -136,6 +189,14 @@ impl Source for Upstream {
         self.shared.hurry.notify_one();
         let wait = listed.wait_for(|listed| *listed >= announced);
         matches!(tokio::time::timeout(SETTLING, wait).await, Ok(Ok(_)))
+    }
+
+    fn confirmed(&self) -> bool {
+        self.shared.confirmed.load(Ordering::Acquire)
+    }
+
+    fn left_out(&self) -> Arc<Vec<String>> {
+        self.shared.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError> {
@@ -178,6 +239,8 @@ impl Shared {
     /// Changes what is offered, and tells whoever watches if that makes a difference.
     fn publish(&self, tools: Option<Vec<mcp::Tool>>, state: State) {
         let before = self.snapshot();
+        let is_told = tools.is_some();
+        let was_confirmed = is_told && self.confirmed.swap(true, Ordering::AcqRel);
         let tools = match tools {
             Some(tools) if !is_same(&before.tools, &tools) => {
                 tools.into_iter().map(Arc::new).collect()
@@ -187,11 +250,31 @@ impl Shared {
         let is_changed = before.state != state
             || before.tools.len() != tools.len()
             || before.tools.iter().zip(&tools).any(|(old, new)| !Arc::ptr_eq(old, new));
+        if is_told && (is_changed || !was_confirmed) {
+            self.remember(&tools);
+        }
         if is_changed {
             let next = Arc::new(Snapshot { tools, state });
             *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = next;
             self.changes.send_modify(|version| *version += 1);
         }
+    }
+
+    /// Notes what of the server's list could not be used; comes before the list is published.
+    fn note_left_out(&self, left_out: Vec<String>) {
+        *self.left_out.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left_out);
+    }
+
+    /// Keeps the tools for the next start, aside of whatever waits for them now.
+    fn remember(&self, tools: &[Arc<mcp::Tool>]) {
+        let Some(memory) = self.memory.clone() else { return };
+        let (name, tools) = (self.name.clone(), tools.to_vec());
+        let left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.saving.spawn_blocking(move || {
+            if let Err(error) = memory.keep(&tools, &left_out) {
+                tracing::warn!(server = name, %error, "the tools could not be kept for the next start");
+            }
+        });
     }
 
     /// A connection newer than `after`, waiting for one attempt of the supervisor's if need be.

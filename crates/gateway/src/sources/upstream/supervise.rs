@@ -142,6 +142,7 @@ async fn serve(shared: &Shared, up: Up) -> String {
         tools = tools.len(),
         "an MCP server is ready"
     );
+    shared.note_left_out(client.left_out());
     shared.publish(Some(tools), State::Ready);
     shared.listed.send_replace(announced);
     shared.link.send_modify(|link| {
@@ -178,6 +179,7 @@ async fn serve(shared: &Shared, up: Up) -> String {
                 listed = Instant::now();
                 list_at = match outcome {
                     Ok(tools) => {
+                        shared.note_left_out(client.left_out());
                         shared.publish(Some(tools), State::Ready);
                         shared.listed.send_replace(announced);
                         pause = FIRST_PAUSE;
