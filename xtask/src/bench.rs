@@ -12,8 +12,9 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 /// (package, bench)
-const BENCHES: [(&str, &str); 5] = [
+const BENCHES: [(&str, &str); 6] = [
     ("sandbox", "cold"),
+    ("script", "start"),
     ("script", "channel"),
     ("gateway", "road"),
     ("pinfold", "stdio"),
@@ -141,9 +142,9 @@ fn document(table: &str) -> String {
         "# Performance\n\n\
          Written by `cargo run --release -p xtask -- bench` on {}. Ratios are within one run, the \
          two sides taking turns, so they carry over to other machines better than the times do; \
-         no test asserts them. The bounds are promises, the aims are where this should go. The rows about \
-         one `call` and `call_many` have both sides on one processor, because elsewhere the scheduler's \
-         choice decides what a round trip costs.\n\n\
+         no test asserts them. The bounds are promises, the aims are where this should go. What one \
+         `call` costs depends on where the scheduler puts the two sides, so it stands here twice \
+         (see [001](design/001-main-job.md)).\n\n\
          {table}",
         machine()
     )

@@ -33,6 +33,8 @@ pub struct Server {
     pub headers: BTreeMap<String, String>,
     /// `""` lets its tools keep their own names; `server__tool` by default.
     pub prefix: Option<String>,
+    /// How to log in there, where it wants a login and that cannot be found out from it alone.
+    pub oauth: Option<mcp::auth::Settings>,
 }
 
 impl Server {
@@ -55,6 +57,9 @@ impl Server {
                 if !self.headers.is_empty() {
                     return Err("`headers` go with `url`; for a program use `env`".to_owned());
                 }
+                if self.oauth.is_some() {
+                    return Err("`oauth` goes with `url`, not with `command`".to_owned());
+                }
                 Ok(mcp::Endpoint::Stdio {
                     command: command.clone(),
                     args: self.args.clone(),
@@ -73,9 +78,15 @@ impl Server {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err("`url` must start with http:// or https://".to_owned());
                 }
+                let has_token =
+                    self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+                if self.oauth.is_some() && has_token {
+                    return Err("give either `oauth` or the header `Authorization`".to_owned());
+                }
                 Ok(mcp::Endpoint::Http {
                     url: url.clone(),
                     headers: self.headers.clone(),
+                    login: None,
                     secrets: mcp::Secrets::default(),
                 })
             }
@@ -373,6 +384,11 @@ mod tests {
             (json!({"url": "http://x", "args": ["a"]}), "go with `command`"),
             (json!({"url": "ftp://x"}), "must start with http"),
             (json!({"url": "http://x", "prefix": "y"}), "`prefix` can only be"),
+            (json!({"command": "x", "oauth": {}}), "`oauth` goes with `url`"),
+            (
+                json!({"url": "https://x", "oauth": {}, "headers": {"authorization": "s3cret"}}),
+                "either `oauth` or the header",
+            ),
         ] {
             let error = endpoint(value.clone()).unwrap_err();
             assert!(error.contains(expected) && !error.contains("s3cret"), "{value}: {error}");

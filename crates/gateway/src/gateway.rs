@@ -15,6 +15,7 @@ use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
 use crate::config::{Approvals, Profile, Scripts};
 use crate::events::Pump;
+use crate::extras::Shelves;
 use crate::names::{self, Naming};
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
@@ -93,6 +94,8 @@ pub struct Gateway {
     pub(crate) store: store::Store,
     pub(crate) engine: Result<script::Engine, String>,
     pub(crate) catalog: Catalog,
+    /// What its servers offer besides tools, by profile.
+    pub(crate) shelves: Shelves,
     /// What each profile offers of it.
     pub(crate) views: Views,
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
@@ -138,6 +141,7 @@ impl Gateway {
             store,
             engine,
             catalog: Catalog::new(sources, naming),
+            shelves: Shelves::default(),
             views: Views::default(),
             profiles: profiles
                 .into_iter()
@@ -300,6 +304,7 @@ impl Gateway {
     /// Every tool that is offered to the session, sorted by name.
     pub fn tools(&self, session: &Session) -> Vec<Listed> {
         let mut listed = self.view(session).listed().to_vec();
+        self.name_interfaces(session, &mut listed);
         listed.extend(own::listed(self, session));
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed

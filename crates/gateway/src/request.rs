@@ -23,6 +23,8 @@ pub struct Request {
     pub origin: Origin,
     /// Where progress goes.
     pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// What goes along with the call to the tool's server.
+    pub passed: mcp::Passed,
     /// Ends the call, and everything that it started.
     pub cancel: CancellationToken,
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::config::file::File;
 use crate::config::{Config, did_you_mean};
+use crate::credentials::Keeper;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -83,7 +84,7 @@ impl Open {
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
-    let started = start(config, &[profile]).await?;
+    let started = start(config, &[profile], Lifetime::OneCommand).await?;
     let gateway = started.gateway.clone();
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
     let not_ready = settle(&session, &started, wait).await;
@@ -91,8 +92,21 @@ pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Resu
     Ok(Open { gateway, session, not_ready, started })
 }
 
+/// How long what is started will be of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// For one script at most: an interpreter that waits for the next would wait in vain.
+    OneCommand,
+    /// For many.
+    Server,
+}
+
 /// Starts what these profiles need without waiting for any server.
-pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started, Failure> {
+pub(crate) async fn start(
+    config: &Config,
+    profiles: &[&str],
+    lifetime: Lifetime,
+) -> Result<Started, Failure> {
     let profiles = profiles
         .iter()
         .map(|name| Ok(((*name).to_owned(), config.profile(name)?.clone())))
@@ -110,6 +124,7 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
         .map(str::to_owned);
     // What can fail without them comes before the servers are started.
     let store = store(config).await?;
+    let endpoints = with_logins(config, &store, endpoints).map_err(Failure::usage)?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| {
@@ -120,8 +135,26 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
     let offer = Offer { sources, bare: bare.clone(), profiles };
-    let gateway = gateway(config, store, offer, engine(config).await).await?;
+    let gateway = gateway(config, store, offer, engine(config, lifetime).await).await?;
     Ok(Started { gateway, upstreams, bare })
+}
+
+/// Gives each server that may want a login the one that is kept for it.
+fn with_logins<'a>(
+    config: &Config,
+    store: &Store,
+    mut endpoints: Vec<(&'a String, mcp::Endpoint)>,
+) -> anyhow::Result<Vec<(&'a String, mcp::Endpoint)>> {
+    if endpoints.iter().all(|(_, endpoint)| matches!(endpoint, mcp::Endpoint::Stdio { .. })) {
+        return Ok(endpoints);
+    }
+    let keeper = Keeper::new(config, store.clone())?;
+    for (name, endpoint) in &mut endpoints {
+        if let Some(login) = keeper.login(config, name, endpoint)? {
+            *endpoint = endpoint.clone().with_login(login);
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Where the tools are kept that a server had last. `${…}` in its entry is not expanded here: no
@@ -156,7 +189,8 @@ struct Offer {
     profiles: BTreeMap<String, Profile>,
 }
 
-async fn store(config: &Config) -> Result<Store, Failure> {
+/// The store, and before it the directory that everything is in.
+pub(crate) async fn store(config: &Config) -> Result<Store, Failure> {
     private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     Store::open(&config.database).await.map_err(Failure::usage)
 }
@@ -184,7 +218,7 @@ async fn gateway(
 }
 
 /// What runs scripts and how well it confines them, or why there is nothing.
-async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
+async fn engine(config: &Config, lifetime: Lifetime) -> (Result<script::Engine, String>, String) {
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => sandbox,
         Err(error) => return (Err(error.to_string()), "none".to_owned()),
@@ -192,7 +226,11 @@ async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
     let isolation = sandbox.level().name.clone();
     let engine = async {
         let python = script::Python::find(&config.file.execute.python).await?;
-        script::Engine::new(sandbox, python, &config.file.data_dir)
+        let most = match lifetime {
+            Lifetime::OneCommand => 0,
+            Lifetime::Server => config.file.execute.warm_python as usize,
+        };
+        script::Engine::starting_ahead(sandbox, python, &config.file.data_dir, most)
     };
     (engine.await.map_err(|error: script::Error| error.to_string()), isolation)
 }
@@ -260,7 +298,7 @@ pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> S
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

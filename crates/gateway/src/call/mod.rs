@@ -49,6 +49,8 @@ pub(crate) struct Call {
     /// Its number in the script; 0 for a direct call.
     pub(crate) number: u64,
     pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// What goes along with it to the tool's server.
+    pub(crate) passed: mcp::Passed,
     /// Where a script's prints go instead of into the answer.
     pub(crate) prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
     pub(crate) cancel: CancellationToken,
@@ -116,7 +118,7 @@ impl Gateway {
         request: Request,
         prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
     ) -> Outcome {
-        let Request { session, tool, arguments, origin, progress, cancel } = request;
+        let Request { session, tool, arguments, origin, progress, passed, cancel } = request;
         let failure = Failure {
             tool: json::cut(&tool, 200),
             kind: script::Kind::Cancelled,
@@ -135,6 +137,7 @@ impl Gateway {
             caller: Caller::Direct(origin),
             number: 0,
             progress,
+            passed,
             prints,
             cancel: ended.clone(),
             at: jiff::Timestamp::now(),

@@ -346,6 +346,7 @@ impl Ground {
             arguments,
             origin: Origin::Cli,
             progress,
+            passed: mcp::Passed::default(),
             cancel,
         };
         tokio::time::timeout(LIMIT, self.gateway.call(request)).await.expect("ends in time")

@@ -41,6 +41,12 @@ pub fn object(fields: &[(&str, &str)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
+/// What was written here, as a value; null if it is none.
+#[must_use]
+pub fn raw(json: impl Into<String>) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap_or_default()
+}
+
 /// A JSON string.
 #[must_use]
 pub fn quote(text: &str) -> String {

@@ -17,7 +17,7 @@ use crate::client::Progress;
 use crate::message::{fields, text};
 
 /// So often may one call of an older client come back with a question.
-const MOST_QUESTIONS: usize = 4;
+const MOST_QUESTIONS: usize = 16;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,7 +100,7 @@ fn read<S: Service>(peer: &Peer<S>, begun: &Begun) -> Result<Wanted, Refusal> {
 
 impl Reply {
     /// Anything that is not a clear yes or no counts as no answer.
-    fn read(response: &RawValue) -> Self {
+    pub(super) fn read(response: &RawValue) -> Self {
         #[derive(Default, Deserialize)]
         struct Response<'a> {
             #[serde(borrow, default)]
@@ -162,7 +162,7 @@ async fn carry_out<S: Service>(
 }
 
 /// The round that an older client does not make by itself.
-async fn ask<S: Service>(peer: &Peer<S>, begun: &Begun, question: &Question) -> Reply {
+pub(super) async fn ask<S: Service>(peer: &Peer<S>, begun: &Begun, question: &Question) -> Reply {
     let params = results::form(question, begun.caller.revision.0.as_str() >= "2025-11-25");
     let given_up = async {
         tokio::select! {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::watching::Watching;
 use super::{Caller, Refusal};
 use crate::message::{self, Failure, code};
 
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     running: Mutex<HashMap<String, CancellationToken>>,
     asked: Mutex<HashMap<i64, oneshot::Sender<Answered>>>,
     next: AtomicI64,
+    /// Resources whose changes are told.
+    pub(crate) watching: Watching,
     /// Ends everything that runs.
     closing: CancellationToken,
 }
@@ -78,6 +81,7 @@ impl Connection {
             running: Mutex::default(),
             asked: Mutex::default(),
             next: AtomicI64::new(1),
+            watching: Watching::default(),
             closing,
         })
     }

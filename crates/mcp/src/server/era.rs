@@ -17,6 +17,9 @@ const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 /// First revision in which a server may ask a person.
 const ASKS_SINCE: &str = "2025-06-18";
 
+/// First revision in which it may have an address opened.
+const OPENS_SINCE: &str = "2025-11-25";
+
 /// Longest name of a client that is kept, in bytes.
 const LONGEST_NAME: usize = 200;
 
@@ -60,6 +63,7 @@ pub(crate) fn modern(meta: Option<&RawValue>, session: Option<String>) -> Result
         client: name(meta.get(CLIENT)),
         session,
         asks: shows_forms(Some(capabilities)),
+        opens: opens_urls(Some(capabilities)),
     })
 }
 
@@ -92,6 +96,7 @@ pub(crate) fn legacy(
         client: name(params.client_info),
         session,
         asks: *revision >= ASKS_SINCE && shows_forms(params.capabilities),
+        opens: *revision >= OPENS_SINCE && opens_urls(params.capabilities),
     })
 }
 
@@ -105,6 +110,13 @@ fn shows_forms(capabilities: Option<&RawValue>) -> bool {
     let elicitation = fields::<Capabilities<'_>>(capabilities).elicitation;
     Object::read(elicitation)
         .is_some_and(|kinds| kinds.get("form").is_some() || kinds.get("url").is_none())
+}
+
+/// Whether addresses are: they have to be named.
+fn opens_urls(capabilities: Option<&RawValue>) -> bool {
+    let elicitation = Object::read(capabilities)
+        .and_then(|capabilities| Object::read(capabilities.get("elicitation")));
+    elicitation.is_some_and(|kinds| kinds.get("url").is_some_and(|url| url.get() != "null"))
 }
 
 fn name(client: Option<&RawValue>) -> Option<String> {

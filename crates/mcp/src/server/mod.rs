@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Progress;
+use crate::client::{Kind, Progress};
 use crate::revision::Revision;
 
-mod object;
+pub(crate) mod object;
 mod refusal;
 mod results;
 
@@ -28,6 +28,10 @@ mod call;
 mod listen;
 mod progress;
 
+mod lists;
+mod passing;
+mod watching;
+
 mod seal;
 
 mod stdio;
@@ -38,9 +42,11 @@ mod http;
 
 pub use headers::Headers;
 pub use http::{Endpoint, Gate};
+pub use passing::{Passage, Wish};
 pub use refusal::Refusal;
 pub use seal::Seal;
 pub use stdio::{serve, serve_stdio};
+pub use watching::Watch;
 
 /// What is served. One per principal: who calls is not told again with each request.
 #[async_trait::async_trait]
@@ -66,6 +72,38 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
     /// Carries out a call, or says what a person has to be asked first. It has to end soon after
     /// `call.cancel` was cancelled.
     async fn call(&self, caller: &Caller, call: Call) -> Result<Answer, Refusal>;
+
+    /// Whether there is more than tools: resources, prompts, completion.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// Everything of a kind, in an order that only depends on what there is.
+    async fn list(&self, _caller: &Caller, _kind: Kind) -> Result<Tools, Refusal> {
+        Ok(Tools { definitions: Vec::new(), fresh: Duration::ZERO })
+    }
+
+    /// Told whenever the list of a kind may have changed.
+    fn list_changes(&self, _kind: Kind) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// Carries out a request for something besides tools, or says what a person has to be asked
+    /// first. It has to end soon after `passage.cancel` was cancelled.
+    async fn pass(&self, _caller: &Caller, _passage: Passage) -> Result<Answer, Refusal> {
+        Err(Refusal::internal("there is nothing besides tools"))
+    }
+
+    /// Has [`Service::updates`] told of changes of a resource for as long as what is returned is
+    /// kept.
+    async fn watch(&self, _caller: &Caller, _uri: &str) -> Result<Watch, Refusal> {
+        Err(Refusal::internal("there is nothing besides tools"))
+    }
+
+    /// Told the URI of each watched resource that changes.
+    fn updates(&self) -> Option<broadcast::Receiver<Arc<str>>> {
+        None
+    }
 
     /// Resolves when the question with this state was answered in another way than by the client,
     /// so that the client need not be waited for; then the call is made again.
@@ -105,6 +143,8 @@ pub struct Caller {
     pub session: Option<String>,
     /// Whether it can show a form to a person.
     pub asks: bool,
+    /// Whether it can have a person open an address.
+    pub opens: bool,
 }
 
 /// One call of a tool.
@@ -153,13 +193,27 @@ pub enum Answer {
     Ask(Question),
 }
 
-/// A form for a person.
+/// What a person is asked for.
+#[derive(Debug)]
+pub enum Shape {
+    /// A form, by its JSON Schema.
+    Form(Box<RawValue>),
+    /// To open an address; only of a caller that [opens](Caller::opens) them.
+    Link {
+        /// The address.
+        url: String,
+        /// What names it later.
+        id: String,
+    },
+}
+
+/// A question to a person.
 #[derive(Debug)]
 pub struct Question {
     /// What it is about.
     pub message: String,
-    /// JSON Schema of the form.
-    pub schema: Box<RawValue>,
+    /// What is asked for.
+    pub shape: Shape,
     /// Comes back with the reply, unchanged and not to be read or made by the client.
     pub state: String,
     /// How long it can be answered.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::connection::{Connection, Outlet, Running};
-use super::{Caller, Refusal, Seal, Service, call, era, listen, results};
+use super::{Caller, Refusal, Seal, Service, call, era, listen, passing, results};
 use crate::message::{self, Incoming, LONGEST_BATCH, code, fields};
 use crate::revision::Revision;
 
@@ -191,21 +191,27 @@ impl<S: Service> Peer<S> {
             ("tools/call", Some(caller)) => {
                 return call::begin(self, begun(caller)).map(Course::On);
             }
-            (_, Some(_)) => return Err(Refusal::unknown_method(method)),
+            (_, Some(caller)) => {
+                return passing::begin(self, method, begun(caller)).map(Course::On);
+            }
         }
         let caller = era::modern(meta.as_deref(), self.session.clone())?;
         match method {
-            "server/discover" => Ok(Course::Over(results::discovered(&self.service.about()))),
+            "server/discover" => Ok(Course::Over(results::discovered(
+                &self.service.about(),
+                self.service.has_more(),
+            ))),
             "tools/list" => self.list(begun(caller)),
             "tools/call" => call::begin(self, begun(caller)).map(Course::On),
             "subscriptions/listen" => Ok(Course::On(listen::begin(self, begun(caller)).boxed())),
-            _ => Err(Refusal::unknown_method(method)),
+            _ => passing::begin(self, method, begun(caller)).map(Course::On),
         }
     }
 
     fn initialize(&self, params: Option<&RawValue>) -> Result<String, Refusal> {
         let caller = era::legacy(params, self.session.clone())?;
-        let result = results::initialized(&self.service.about(), &caller.revision);
+        let result =
+            results::initialized(&self.service.about(), self.service.has_more(), &caller.revision);
         self.connection.agree(caller);
         Ok(result)
     }

@@ -8,6 +8,7 @@ mod foreign_stdio;
 mod fuzz;
 mod hostile;
 mod hostile_http;
+mod login;
 mod parser;
 mod peer;
 mod serve_any;

@@ -12,6 +12,19 @@ mod serving;
 
 mod http;
 
+mod extras;
+
+mod api;
+mod asking;
+
+mod api_doc;
+
+mod events;
+
+mod page;
+
+mod races;
+
 mod clients;
 
 mod cutting;
@@ -26,6 +39,7 @@ mod remembered;
 
 mod examples;
 
+mod execution;
 mod foreign;
 
 mod running;
@@ -39,6 +53,9 @@ mod endings;
 mod configuration;
 
 mod conformance;
+mod login;
+
+mod secrets;
 
 mod doctor;
 

@@ -221,6 +221,7 @@ impl script::Host for ScriptHost {
             arguments: args,
             caller: Caller::Script(self.script.clone()),
             number,
+            passed: mcp::Passed::default(),
             progress: None,
             prints: None,
             cancel,

@@ -24,10 +24,17 @@ pub enum Gate {
 
 impl Gate {
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<(), NotTaken> {
-        let forbidden = |why: &str| Err(NotTaken::new(StatusCode::FORBIDDEN, why));
+        let forbidden = |why: &str| NotTaken::new(StatusCode::FORBIDDEN, why);
+        self.refuses(headers).map_or(Ok(()), |why| Err(forbidden(why)))
+    }
+
+    /// Why a request with these headers may not come in, if so. For whatever else is served at the
+    /// same address.
+    #[must_use]
+    pub fn refuses(&self, headers: &HeaderMap) -> Option<&'static str> {
         let host = value(headers, &header::HOST);
         if matches!(self, Self::Loopback) && !host.is_some_and(is_loopback) {
-            return forbidden("the Host of the request is not this machine");
+            return Some("the Host of the request is not this machine");
         }
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or("null");
@@ -35,10 +42,10 @@ impl Gate {
             let same = from.is_some() && from == host;
             let local = matches!(self, Self::Loopback) && from.is_some_and(is_loopback);
             if !same && !local {
-                return forbidden("pages of another origin may not send requests here");
+                return Some("pages of another origin may not send requests here");
             }
         }
-        Ok(())
+        None
     }
 }
 

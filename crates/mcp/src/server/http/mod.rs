@@ -303,13 +303,16 @@ impl Sent {
         struct Params<'a> {
             #[serde(borrow, default)]
             name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            uri: Option<&'a RawValue>,
         }
         let message: Message<'_> = fields(Some(message));
         let method = text(message.method);
-        let name = if method.as_deref() == Some("tools/call") {
-            text(fields::<Params<'_>>(message.params).name)
-        } else {
-            None
+        let params = || fields::<Params<'_>>(message.params);
+        let name = match method.as_deref() {
+            Some("tools/call" | "prompts/get") => text(params().name),
+            Some("resources/read") => text(params().uri),
+            _ => None,
         };
         let version = era::version(era::meta(message.params).as_deref());
         Self { method, name, version }
