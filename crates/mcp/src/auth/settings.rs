@@ -79,11 +79,8 @@ impl Settings {
                 return fault("issuer", "must be an https:// url");
             }
         }
-        if let Some(scope) = self.scopes.iter().find(|scope| !open(scope) && !is_scope(scope)) {
-            return fault(
-                "scopes",
-                &format!("{scope:?} is no scope: give each as a text of its own, without spaces"),
-            );
+        if self.scopes.iter().any(|scope| !open(scope) && !is_scope(scope)) {
+            return fault("scopes", "give each as a text of its own, in ASCII and without spaces");
         }
         if self.redirect_port == Some(0) {
             return fault("redirect_port", "give a port from 1 to 65535");

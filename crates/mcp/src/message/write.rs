@@ -54,5 +54,9 @@ pub fn quote(text: &str) -> String {
 }
 
 fn line(text: String) -> String {
-    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
+    // Most have none, and a list of tools has megabytes to look through.
+    match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
+        Some(_) => text.replace(['\n', '\r'], " "),
+        None => text,
+    }
 }

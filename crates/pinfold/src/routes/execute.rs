@@ -1,16 +1,20 @@
 //! `POST /execute`: one function, run in a sandbox of its own. No tool is reached from here.
 
 use axum::Json;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::StreamExt as _;
 
 use super::Shared;
 use crate::execution::{self, Answer, Refused};
 
 /// Bytes of a request's body.
 const LONGEST_BODY: usize = 16 << 20;
+
+/// After so many bytes nobody is listened to any more.
+const MOST_READ: usize = 256 << 20;
 
 pub(super) async fn run(State(shared): State<Shared>, request: Request<Body>) -> Response {
     let guest = match shared.access.agent(request.headers(), None) {
@@ -59,10 +63,7 @@ async fn answer(shared: &Shared, who: &str, request: Request<Body>) -> Result<An
         let message = "send the request with Content-Type: application/json";
         return Err(NotRun::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_request", message));
     }
-    let body = to_bytes(request.into_body(), LONGEST_BODY).await.map_err(|_| {
-        let message = format!("the body is longer than {} MB, or broke off", LONGEST_BODY >> 20);
-        NotRun::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_request", message)
-    })?;
+    let body = whole(request.into_body()).await?;
     let job = execution::read(&body).map_err(|error| wrong(error.to_string()))?;
     shared.execution.run(who, job).await.map_err(|refused| match refused {
         Refused::Wrong(reason) => wrong(reason),
@@ -76,6 +77,30 @@ async fn answer(shared: &Shared, who: &str, request: Request<Body>) -> Result<An
             )
         },
     })
+}
+
+/// The body, if it is not too long. A longer one is read on for a while and thrown away: who still
+/// sends would not see the answer.
+async fn whole(body: Body) -> Result<Vec<u8>, NotRun> {
+    let (mut kept, mut length) = (Vec::new(), 0);
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| {
+            let message = format!("the body broke off: {error}");
+            NotRun::new(StatusCode::BAD_REQUEST, "bad_request", message)
+        })?;
+        length += piece.len();
+        if length <= LONGEST_BODY {
+            kept.extend_from_slice(&piece);
+        } else if length > MOST_READ {
+            break;
+        }
+    }
+    if length > LONGEST_BODY {
+        let message = format!("the body is longer than {} MB", LONGEST_BODY >> 20);
+        return Err(NotRun::new(StatusCode::PAYLOAD_TOO_LARGE, "bad_request", message));
+    }
+    Ok(kept)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -46,5 +46,5 @@ fn is_new(bytes: &[u8], known: &Cut) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let streams = text.lines().filter_map(|line| line.strip_prefix("id: a")?.split('-').next());
     let mut known = known.lock().unwrap();
-    streams.fold(false, |is_new, stream| known.insert(stream.to_owned()) || is_new)
+    streams.filter(|stream| known.insert((*stream).to_owned())).count() > 0
 }

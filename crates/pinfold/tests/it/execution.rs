@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::server::{Answer, Server};
 use crate::world::{Ended, World, ended, scripts_run};
 
 /// What `pinfold exec` answers about `code` in a file of this name.
@@ -102,4 +103,71 @@ fn wrong_usage_of_exec_is_two() {
     ] {
         ended(world.pinfold(arguments)).code(2).says(words);
     }
+}
+
+fn execute(server: &Server, body: &str) -> Answer {
+    server.send("POST", "/execute", &["Content-Type: application/json"], body)
+}
+
+#[test]
+fn a_function_is_run_over_http() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::with("");
+    let server = Server::start(&world, &[]);
+    let request = json!({
+        "language": "python",
+        "code": "def main(args):\n    return sum(args)",
+        "timeout": 60000,
+        "memory": 256,
+        "args": [1, 2, 3, 4],
+        "entry": "main",
+    });
+    let answer = execute(&server, &request.to_string());
+    assert_eq!(answer.status, 200, "{answer:#?}");
+    let said = answer.json();
+    assert_eq!(
+        (&said["ok"], &said["stdout"], &said["stderr"], &said["data"], &said["message"]),
+        (&json!(true), &json!(""), &json!(""), &json!(10), &json!(""))
+    );
+    // A run that fails is answered, not refused.
+    let answer =
+        execute(&server, r#"{"language":"js","code":"throw new Error('no')","timeout":60000}"#);
+    assert_eq!((answer.status, &answer.json()["ok"]), (200, &json!(false)), "{answer:#?}");
+    // Neither can it reach a tool or the network of this machine.
+    let port = server.url("").rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
+    let code = format!("import socket\nsocket.create_connection(('127.0.0.1', {port}), 5)");
+    let answer = execute(
+        &server,
+        &json!({"language": "python", "code": code, "timeout": 60000}).to_string(),
+    );
+    assert_eq!(answer.json()["error"]["kind"], "network_denied", "{answer:#?}");
+}
+
+#[test]
+fn a_request_that_is_wrong_is_answered_in_the_same_shape() {
+    let world = World::with("");
+    let server = Server::start(&world, &[]);
+    for (body, words) in [
+        ("", "JSON object"),
+        ("{", "JSON object"),
+        (r#"{"language":"python"}"#, "code"),
+        (r#"{"language":"ruby","code":""}"#, "not known"),
+        (r#"{"language":"python","code":"","tiemout":1}"#, "tiemout"),
+        (r#"{"language":"python","code":"","timeout":60001}"#, "60000"),
+    ] {
+        let answer = execute(&server, body);
+        let said = answer.json();
+        assert_eq!((answer.status, &said["ok"], &said["data"]), (400, &json!(false), &Value::Null));
+        assert!(said["message"].as_str().unwrap().contains(words), "{body}: {said:#}");
+    }
+    let answer = server.send("POST", "/execute", &["Content-Type: text/plain"], "{}");
+    assert_eq!(answer.status, 415, "{answer:#?}");
+    let large = format!(r#"{{"language":"python","code":"{}"}}"#, "x".repeat(17 << 20));
+    let answer = execute(&server, &large);
+    assert_eq!((answer.status, &answer.json()["ok"]), (413, &json!(false)));
+    let foreign = ["Content-Type: application/json", "Origin: https://evil.example"];
+    let answer = server.send("POST", "/execute", &foreign, r#"{"language":"python","code":""}"#);
+    assert_eq!(answer.status, 403, "{answer:#?}");
 }

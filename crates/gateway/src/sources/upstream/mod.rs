@@ -275,7 +275,7 @@ impl Shared {
     fn publish(&self, tools: Option<Vec<mcp::Tool>>, state: State) {
         let before = self.snapshot();
         let is_told = tools.is_some();
-        let was_confirmed = is_told && self.confirmed.swap(true, Ordering::AcqRel);
+        let was_confirmed = self.confirmed.load(Ordering::Acquire);
         let tools = match tools {
             Some(tools) if !is_same(&before.tools, &tools) => {
                 tools.into_iter().map(Arc::new).collect()
@@ -291,6 +291,11 @@ impl Shared {
         if is_changed {
             let next = Arc::new(Snapshot { tools, state });
             *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = next;
+            self.changes.send_modify(|version| *version += 1);
+        }
+        // Only now: whoever sees it as confirmed has to find the confirmed tools everywhere.
+        if is_told && !was_confirmed {
+            self.confirmed.store(true, Ordering::Release);
             self.changes.send_modify(|version| *version += 1);
         }
     }

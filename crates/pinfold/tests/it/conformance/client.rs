@@ -120,7 +120,7 @@ fn call(client: &mut Client, name: &str, arguments: &Value) {
     for _ in 0..4 {
         let id = client.begin("tools/call", params.clone());
         let answer = client.wait("an answer", |message| message["id"] == id);
-        println!("{name}: {answer}");
+        eprintln!("{name}: {answer}");
         let result = &answer["result"];
         if result["resultType"] != "input_required" {
             return;
