@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -15,14 +16,22 @@ use crate::events::{Event, Resolution};
 use crate::gateway::{Error, Gateway};
 use crate::json;
 use crate::session::Session;
+use crate::sources::State;
+
+/// How long an answer waits for a server that is still starting.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A question to a person. It is kept in the store; the same call made again finds the answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Approval {
     /// Names it for [`crate::Gateway::answer`].
     pub id: String,
+    /// How it is.
+    pub state: ApprovalState,
     /// Who calls.
     pub principal: String,
+    /// Under which profile.
+    pub profile: String,
     /// In which session.
     pub session: String,
     /// The tool that is called: a server's, or `run_script`.
@@ -40,8 +49,41 @@ pub struct Approval {
     pub unlisted: Vec<(String, u32)>,
     /// What can be answered.
     pub choices: Vec<Choice>,
-    /// When it expires, in milliseconds since 1970.
+    /// When it was asked, in milliseconds since 1970.
+    pub asked_ms: i64,
+    /// When it expires, or the unused answer does.
     pub expires_ms: i64,
+    /// The answer, once there is one.
+    pub answer: Option<Given>,
+}
+
+/// How a question is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// It waits for a person.
+    Open,
+    /// It was answered, and the same call has not yet been made again.
+    Answered,
+    /// The answer was used.
+    Used,
+    /// Nobody answered, or nobody used the answer, in time.
+    Expired,
+    /// What it was about has changed.
+    Void,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Given {
+    /// What.
+    pub decision: Choice,
+    /// Why, if it is a no.
+    pub reason: String,
+    /// Who.
+    pub by: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
 }
 
 /// A tool that a script lists.
@@ -104,9 +146,21 @@ pub(crate) struct Payload {
 impl Approval {
     pub(crate) fn of(row: store::ApprovalRow) -> Result<Self, Error> {
         let payload = payload(&row)?;
+        let over = row.expires_ms <= crate::gateway::now_ms();
         Ok(Self {
             id: row.id,
+            state: match row.state {
+                store::ApprovalState::Open | store::ApprovalState::Answered if over => {
+                    ApprovalState::Expired
+                }
+                store::ApprovalState::Open => ApprovalState::Open,
+                store::ApprovalState::Answered => ApprovalState::Answered,
+                store::ApprovalState::Used => ApprovalState::Used,
+                store::ApprovalState::Expired => ApprovalState::Expired,
+                store::ApprovalState::Void => ApprovalState::Void,
+            },
             principal: row.principal,
+            profile: row.profile,
             session: row.session,
             tool: row.tool,
             description: payload.description,
@@ -115,7 +169,18 @@ impl Approval {
             listed: payload.listed,
             unlisted: payload.unlisted,
             choices: payload.choices,
+            asked_ms: row.created_ms,
             expires_ms: row.expires_ms,
+            answer: row.answer.map(|answer| Given {
+                decision: match answer.kind {
+                    store::AnswerKind::Once => Choice::Once,
+                    store::AnswerKind::Session => Choice::Session,
+                    store::AnswerKind::Deny => Choice::Deny,
+                },
+                reason: answer.reason,
+                by: answer.by,
+                at_ms: row.answered_ms,
+            }),
         })
     }
 }
@@ -156,7 +221,7 @@ impl Gateway {
             })
             .await?;
         for row in &asked.expired {
-            self.tell_resolved(row, Resolution::Expired, "", "");
+            self.tell_expired(row);
         }
         let approval = Approval::of(asked.row)?;
         if asked.is_new {
@@ -169,6 +234,10 @@ impl Gateway {
             self.publish(&approval.session, event);
         }
         Ok(approval)
+    }
+
+    pub(crate) fn tell_expired(&self, row: &store::ApprovalRow) {
+        self.tell_resolved(row, Resolution::Expired, "", "");
     }
 
     fn tell_resolved(
@@ -234,25 +303,59 @@ impl Gateway {
         Ok(Answered { tool: row.tool, expires_ms })
     }
 
-    /// A question about a tool that has changed since is void.
+    /// A question about a tool that has changed since is void. One about a tool whose server is
+    /// not up, as just after a start, is not: that tells nothing about the tool.
     async fn refuse_changed(
         &self,
         row: &store::ApprovalRow,
         payload: &Payload,
     ) -> Result<(), Error> {
-        let table = self.catalog.table();
-        let changed = payload.definitions.iter().find(|(name, definition)| {
-            table.get(name).is_none_or(|known| known.definition != **definition)
-        });
-        let Some((name, _)) = changed else { return Ok(()) };
-        if self.store.void_approval(&row.id).await? {
-            self.tell_resolved(row, Resolution::Void, "", "");
+        for (name, definition) in &payload.definitions {
+            if self.definition(name).as_ref() == Some(definition) {
+                continue;
+            }
+            self.settle_tool(name).await?;
+            if self.definition(name).as_ref() == Some(definition) {
+                continue;
+            }
+            if self.store.void_approval(&row.id).await? {
+                self.tell_resolved(row, Resolution::Void, "", "");
+            }
+            return Err(Error::Approval(format!(
+                "approval {} is void: the definition of {name} has changed since it was asked; \
+                 make the call again to be asked about the new one",
+                row.id
+            )));
         }
-        Err(Error::Approval(format!(
-            "approval {} is void: the definition of {name} has changed since it was asked; make \
-             the call again to be asked about the new one",
-            row.id
-        )))
+        Ok(())
+    }
+
+    fn definition(&self, tool: &str) -> Option<String> {
+        self.catalog.table().get(tool).map(|known| known.definition.clone())
+    }
+
+    /// Waits until the tool's server has listed its tools, or says that it does not.
+    async fn settle_tool(&self, tool: &str) -> Result<(), Error> {
+        let naming = &self.catalog.naming;
+        let mut servers = self.catalog.sources().filter(|one| naming.belongs(tool, one.name()));
+        let Some(source) = servers.next() else {
+            return Err(Error::Approval(format!(
+                "no server here has {tool}, so it cannot be told whether it is still what was \
+                 asked about: answer with the configuration and the profile that asked, or deny"
+            )));
+        };
+        let mut changes = source.changes();
+        let starting = async {
+            while source.snapshot().state == State::Starting && changes.changed().await.is_ok() {}
+        };
+        let waited = tokio::time::timeout(PATIENCE, starting).await;
+        if waited.is_err() || source.snapshot().state != State::Ready || !source.settled().await {
+            return Err(Error::Approval(format!(
+                "the server of {tool} is not ready, so it cannot be told whether {tool} is still \
+                 what was asked about: the question stays open, answer it again later"
+            )));
+        }
+        Ok(())
     }
 
     fn expire_ms(&self) -> i64 {

@@ -87,6 +87,8 @@ pub(crate) fn word(ended: &Ended) -> &'static str {
         Outcome::Failed(Failure { kind: script::Kind::Timeout, .. }) => "timeout",
         Outcome::Failed(_) => "failed",
         Outcome::NeedsApproval(_) => "asked",
+        // The road itself never ends that way.
+        Outcome::Background(_) => "running",
     }
 }
 

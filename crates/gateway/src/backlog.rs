@@ -5,9 +5,10 @@
 //! unknown, only because the last row could not be written.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use store::{AuditRow, IntentState, ScriptState, Store};
+use store::{AuditRow, BackgroundState, IntentState, ScriptState, Store};
 use tokio::sync::Mutex;
 
 use crate::gateway::now_ms;
@@ -23,6 +24,8 @@ pub(crate) enum Ending {
     Script { id: String, audit: Box<AuditRow> },
     /// A write, with the audit row if it is a direct call.
     Intent { id: String, state: IntentState, audit: Option<Box<AuditRow>> },
+    /// A call in the background, with its result.
+    Background { id: String, state: BackgroundState, result: Arc<str> },
     /// Any other direct call.
     Call { audit: Box<AuditRow> },
 }
@@ -35,6 +38,9 @@ impl Ending {
             }
             Self::Intent { id, state, audit } => {
                 store.intent_ended(id, *state, audit.as_deref(), now_ms()).await
+            }
+            Self::Background { id, state, result } => {
+                store.background_ended(id, *state, result, now_ms()).await
             }
             Self::Call { audit } => {
                 store.audit(std::slice::from_ref(&**audit)).await.map(|()| true)
@@ -58,6 +64,11 @@ impl Ending {
                     IntentState::Pending | IntentState::Unknown => NotedState::Unknown,
                 }),
             }),
+            Self::Background { id, state, .. } => Some(Note {
+                id: id.clone(),
+                outcome: crate::background::BackgroundState::from(*state).word().to_owned(),
+                state: None,
+            }),
             Self::Call { .. } => None,
         }
     }
@@ -66,6 +77,7 @@ impl Ending {
         let audit = match self {
             Self::Script { audit, .. } | Self::Call { audit } => Some(&**audit),
             Self::Intent { audit, .. } => audit.as_deref(),
+            Self::Background { result, .. } => return result.len() + 512,
         };
         audit.map_or(0, |audit| audit.detail.len()) + 512
     }

@@ -7,12 +7,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
+use crate::json;
+use crate::names::Naming;
 use crate::schema::Schema;
-use crate::sources::Source;
-use crate::{json, names};
+use crate::sources::{Source, own};
 
 /// A tool of a source.
 #[derive(Debug)]
@@ -44,14 +46,32 @@ impl Known {
         self.schema.get_or_init(|| Schema::compile(&self.name, &self.tool.input_schema))
     }
 
-    /// Its definition with the full name in it.
+    /// Its definition as it is offered: with the full name in it.
     pub(crate) fn renamed(&self) -> Arc<RawValue> {
         let make = || {
             let renamed = json::with_member(&self.tool.raw, "name", &self.name);
-            renamed.map_or_else(|_| Arc::from(self.tool.raw.clone()), Arc::from)
+            let renamed = renamed.unwrap_or_else(|_| self.tool.raw.clone());
+            if self.tool.task_support != mcp::TaskSupport::Required {
+                return Arc::from(renamed);
+            }
+            Arc::from(with_optional_task(&renamed).unwrap_or(renamed))
         };
         self.renamed.get_or_init(make).clone()
     }
+}
+
+/// A plain call of what can only be a task is possible here: it is answered with where the result
+/// will be.
+fn with_optional_task(definition: &RawValue) -> Result<Box<RawValue>, String> {
+    #[derive(Deserialize)]
+    struct Definition<'a> {
+        #[serde(borrow)]
+        execution: &'a RawValue,
+    }
+    let found: Definition<'_> =
+        serde_json::from_str(definition.get()).map_err(|error| error.to_string())?;
+    let execution = json::with_member(found.execution, "taskSupport", "optional")?;
+    json::with_value(definition, "execution", execution.get())
 }
 
 /// All tools at one time.
@@ -82,17 +102,18 @@ impl Table {
 /// The sources and the table of their tools.
 #[derive(Debug)]
 pub(crate) struct Catalog {
+    pub(crate) naming: Naming,
     sources: Vec<(Arc<dyn Source>, watch::Receiver<u64>)>,
     table: RwLock<Arc<Table>>,
 }
 
 impl Catalog {
-    pub(crate) fn new(sources: Vec<Arc<dyn Source>>) -> Self {
+    pub(crate) fn new(sources: Vec<Arc<dyn Source>>, naming: Naming) -> Self {
         let sources = sources.into_iter().map(|source| {
             let changes = source.changes();
             (source, changes)
         });
-        Self { sources: sources.collect(), table: RwLock::default() }
+        Self { naming, sources: sources.collect(), table: RwLock::default() }
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
@@ -136,7 +157,20 @@ impl Catalog {
                     left_out.push((source.name().to_owned(), why));
                     continue;
                 }
-                let name = names::full(source.name(), &tool.name);
+                let name = self.naming.full(source.name(), &tool.name);
+                if self.naming.is_bare(source.name()) && name != tool.name {
+                    let why = if own::find(&tool.name).is_some() {
+                        "pinfold has a tool of this name itself"
+                    } else {
+                        "its own name is not one that every client takes, or could be another \
+                         server's"
+                    };
+                    tracing::warn!(
+                        server = source.name(),
+                        tool = json::one_line(&tool.name, 100),
+                        "a tool of a server without prefix is named {name} all the same: {why}"
+                    );
+                }
                 let known = known(before, name.clone(), source, tool);
                 if let Some(other) = tools.insert(name.clone(), known) {
                     claimed_twice.push((name.clone(), other.source.name().to_owned()));

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -31,11 +32,22 @@ pub struct Server {
     pub url: Option<String>,
     /// Headers sent with every request; may hold secrets.
     pub headers: BTreeMap<String, String>,
+    /// `""` lets its tools keep their own names; `server__tool` by default.
+    pub prefix: Option<String>,
+    /// How to log in there, where it wants a login and that cannot be found out from it alone.
+    pub oauth: Option<mcp::auth::Settings>,
 }
 
 impl Server {
     /// Where the server is, or what is wrong with its entry.
     pub fn endpoint(&self) -> Result<mcp::Endpoint, String> {
+        if self.prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) {
+            return Err(
+                "`prefix` can only be \"\": without it tools are named after the server, so \
+                        rename the server instead"
+                    .to_owned(),
+            );
+        }
         match (&self.command, &self.url) {
             (Some(_), Some(_)) => Err("give either `command` or `url`, not both".to_owned()),
             (None, None) => Err("give `command` (a program) or `url` (an address)".to_owned()),
@@ -45,6 +57,9 @@ impl Server {
             (Some(command), None) => {
                 if !self.headers.is_empty() {
                     return Err("`headers` go with `url`; for a program use `env`".to_owned());
+                }
+                if self.oauth.is_some() {
+                    return Err("`oauth` goes with `url`, not with `command`".to_owned());
                 }
                 Ok(mcp::Endpoint::Stdio {
                     command: command.clone(),
@@ -64,13 +79,27 @@ impl Server {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     return Err("`url` must start with http:// or https://".to_owned());
                 }
+                let has_token =
+                    self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+                if self.oauth.is_some() && has_token {
+                    return Err("give either `oauth` or the header `Authorization`".to_owned());
+                }
                 Ok(mcp::Endpoint::Http {
                     url: url.clone(),
                     headers: self.headers.clone(),
+                    login: None,
                     secrets: mcp::Secrets::default(),
                 })
             }
         }
+    }
+}
+
+impl Server {
+    /// Whether its tools keep their own names.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.prefix.as_deref() == Some("")
     }
 }
 
@@ -288,6 +317,40 @@ impl Approvals {
     }
 }
 
+/// Calls that take long.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackgroundCalls {
+    /// Seconds after which a call of a model or a chat goes on in the background; 45 by default,
+    /// 0 for never: then there are no background calls, and no tools that can only be run there.
+    pub auto_after_sec: u64,
+}
+
+impl Default for BackgroundCalls {
+    fn default() -> Self {
+        Self { auto_after_sec: 45 }
+    }
+}
+
+impl BackgroundCalls {
+    /// Says which value is out of bounds and what would do.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.auto_after_sec <= 24 * 3600 {
+            Ok(())
+        } else {
+            Err(format!(
+                "background_calls.auto_after_sec = {} is out of bounds: give 1 to 86400, or 0 for \
+                 never",
+                self.auto_after_sec
+            ))
+        }
+    }
+
+    pub(crate) fn after(&self) -> Option<Duration> {
+        (self.auto_after_sec > 0).then(|| Duration::from_secs(self.auto_after_sec))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -355,6 +418,12 @@ mod tests {
             (json!({"command": "x", "headers": {"A": "s3cret"}}), "`headers` go with `url`"),
             (json!({"url": "http://x", "args": ["a"]}), "go with `command`"),
             (json!({"url": "ftp://x"}), "must start with http"),
+            (json!({"url": "http://x", "prefix": "y"}), "`prefix` can only be"),
+            (json!({"command": "x", "oauth": {}}), "`oauth` goes with `url`"),
+            (
+                json!({"url": "https://x", "oauth": {}, "headers": {"authorization": "s3cret"}}),
+                "either `oauth` or the header",
+            ),
         ] {
             let error = endpoint(value.clone()).unwrap_err();
             assert!(error.contains(expected) && !error.contains("s3cret"), "{value}: {error}");
@@ -376,5 +445,8 @@ mod tests {
         }
         assert!(Scripts::default().validate().is_ok());
         assert!(Approvals { expire_sec: 0 }.validate().is_err());
+        let after = |auto_after_sec| BackgroundCalls { auto_after_sec };
+        assert!(after(100_000).validate().unwrap_err().contains("give 1 to 86400"));
+        assert_eq!((after(0).after(), after(1).after()), (None, Some(Duration::from_secs(1))));
     }
 }

@@ -11,16 +11,19 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::background::Background;
 use crate::backlog::Backlog;
 use crate::catalog::{Catalog, Known};
-use crate::config::{Approvals, Profile, Scripts};
+use crate::config::{Approvals, BackgroundCalls, Profile, Scripts};
 use crate::events::Pump;
+use crate::extras::Shelves;
+use crate::names::{self, Naming};
 use crate::owner::{self, Owner};
 use crate::policy::{ApprovalRule, Effect, Facts};
+use crate::recovery;
 use crate::session::Session;
 use crate::sources::{Source, State, own, run_script};
 use crate::view::Views;
-use crate::{names, recovery};
 
 /// The source of our own tools, as it is shown.
 pub(crate) const OWN: &str = "pinfold";
@@ -34,12 +37,16 @@ pub struct Parts {
     pub engine: Result<script::Engine, String>,
     /// The user's servers.
     pub sources: Vec<Arc<dyn Source>>,
+    /// The server whose tools keep their own names, if there is one.
+    pub bare: Option<String>,
     /// By name.
     pub profiles: BTreeMap<String, Profile>,
     /// Bounds of scripts.
     pub scripts: Scripts,
     /// How approvals behave.
     pub approvals: Approvals,
+    /// When calls go on in the background.
+    pub background: BackgroundCalls,
     /// Where everything is written; workspaces of sessions are below it.
     pub data_dir: PathBuf,
     /// The isolation level in force, for audit rows.
@@ -90,6 +97,8 @@ pub struct Gateway {
     pub(crate) store: store::Store,
     pub(crate) engine: Result<script::Engine, String>,
     pub(crate) catalog: Catalog,
+    /// What its servers offer besides tools, by profile.
+    pub(crate) shelves: Shelves,
     /// What each profile offers of it.
     pub(crate) views: Views,
     pub(crate) profiles: BTreeMap<String, Arc<Profile>>,
@@ -98,6 +107,7 @@ pub struct Gateway {
     pub(crate) data_dir: PathBuf,
     pub(crate) isolation: String,
     pub(crate) owner: Owner,
+    pub(crate) background: Background,
     /// What the store has not taken yet.
     pub(crate) backlog: Backlog,
     /// What happens, on its way to whoever listens.
@@ -111,11 +121,13 @@ pub struct Gateway {
 impl Gateway {
     /// Puts the parts together and settles what a crashed process left behind.
     pub async fn open(parts: Parts) -> Result<Arc<Self>, Error> {
-        let Parts { store, engine, sources, profiles, scripts, approvals, data_dir, isolation } =
-            parts;
+        let Parts { store, engine, sources, profiles, scripts, .. } = parts;
+        let Parts { bare, approvals, background, data_dir, isolation, .. } = parts;
         scripts.validate().map_err(Error::Setting)?;
         approvals.validate().map_err(Error::Setting)?;
-        check_names(&sources, &profiles)?;
+        background.validate().map_err(Error::Setting)?;
+        let naming = Naming::new(bare);
+        check_names(&sources, &profiles, &naming)?;
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&data_dir);
         let data_dir = made.and_then(|()| std::fs::canonicalize(&data_dir)).map_err(|error| {
             Error::Setting(format!(
@@ -133,7 +145,8 @@ impl Gateway {
             events: Pump::start(store.clone()),
             store,
             engine,
-            catalog: Catalog::new(sources),
+            catalog: Catalog::new(sources, naming),
+            shelves: Shelves::default(),
             views: Views::default(),
             profiles: profiles
                 .into_iter()
@@ -144,6 +157,7 @@ impl Gateway {
             data_dir,
             isolation,
             owner,
+            background: Background::new(background.after()),
             backlog: Backlog::default(),
             jobs: TaskTracker::new(),
             stop: CancellationToken::new(),
@@ -210,7 +224,8 @@ impl Gateway {
         let table = self.catalog.table();
         let Some(profile) = self.profiles.get(profile) else { return Vec::new() };
         let unused = profile.tools.keys().filter(|rule| {
-            table.get(rule).is_none() && ready.iter().any(|server| names::belongs(rule, server))
+            table.get(rule).is_none()
+                && ready.iter().any(|server| self.catalog.naming.belongs(rule, server))
         });
         unused.cloned().collect()
     }
@@ -295,9 +310,39 @@ impl Gateway {
     /// Every tool that is offered to the session, sorted by name.
     pub fn tools(&self, session: &Session) -> Vec<Listed> {
         let mut listed = self.view(session).listed().to_vec();
+        self.name_interfaces(session, &mut listed);
         listed.extend(own::listed(self, session));
+        if self.background.after.is_none() {
+            listed.retain(|tool| !tool.task_only);
+        }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         listed
+    }
+
+    /// Whether a client that knows tasks may call this tool as one.
+    pub fn may_be_task(&self, session: &Session, tool: &str) -> bool {
+        if self.background.after.is_none() {
+            return false;
+        }
+        if let Some(own) = own::find(tool) {
+            return own.tool.is_script();
+        }
+        self.catalog.table().get(tool).is_some_and(|known| {
+            known.tool.task_support != mcp::TaskSupport::Forbidden
+                && visible(session, known).is_some()
+        })
+    }
+
+    /// Which arguments of a tool its definition wants in headers, too.
+    pub fn headers(&self, profile: &str, tool: &str) -> mcp::server::Headers {
+        let table = self.catalog.table();
+        let profile = self.profiles.get(profile);
+        let known = table.get(tool).filter(|known| {
+            profile.is_some_and(|rules| rules.servers.iter().any(|one| one == known.source.name()))
+        });
+        known
+            .map(|known| mcp::server::Headers::of_schema(&known.tool.input_schema))
+            .unwrap_or_default()
     }
 
     /// Why `run_script` is not among [`Gateway::tools`], if it is not.
@@ -342,6 +387,7 @@ pub(crate) fn now_ms() -> i64 {
 fn check_names(
     sources: &[Arc<dyn Source>],
     profiles: &BTreeMap<String, Profile>,
+    naming: &Naming,
 ) -> Result<(), Error> {
     let servers: Vec<&str> = sources.iter().map(|source| source.name()).collect();
     for (index, name) in servers.iter().enumerate() {
@@ -368,7 +414,7 @@ fn check_names(
                 checked.map_err(|what| wrong(format!("tools.{tool:?}: {what}")))?;
                 continue;
             }
-            let known = profile.servers.iter().any(|server| names::belongs(tool, server));
+            let known = profile.servers.iter().any(|server| naming.belongs(tool, server));
             if !known {
                 return Err(wrong(format!(
                     "tools.{tool:?} is about no server of the profile; tools are named \

@@ -240,10 +240,19 @@ pub(crate) fn with_member(
     name: &str,
     value: &str,
 ) -> Result<Box<RawValue>, String> {
+    with_value(object, name, &quoted(value))
+}
+
+/// The same with a value that is JSON already.
+pub(crate) fn with_value(
+    object: &RawValue,
+    name: &str,
+    value: &str,
+) -> Result<Box<RawValue>, String> {
     let Members(members) = serde_json::from_str(object.get()).map_err(|error| error.to_string())?;
     let mut out = String::with_capacity(object.get().len() + value.len());
     out.push('{');
-    let _ = write!(out, "{}:{}", quoted(name), quoted(value));
+    let _ = write!(out, "{}:{value}", quoted(name));
     for (key, value) in members.iter().filter(|(key, _)| key != name) {
         let _ = write!(out, ",{}:{}", quoted(key), value.get());
     }

@@ -12,6 +12,8 @@ mod session;
 
 mod call;
 
+mod extras;
+
 mod catalog;
 mod names;
 mod search;
@@ -25,7 +27,10 @@ pub mod policy;
 
 mod approval;
 
+mod background;
 mod events;
+
+mod look;
 
 pub mod sources;
 
@@ -38,9 +43,12 @@ mod recovery;
 
 mod json;
 
-pub use approval::{Answer, Answered, Approval, Choice, ListedTool};
+pub use approval::{Answer, Answered, Approval, ApprovalState, Choice, Given, ListedTool};
+pub use background::{BackgroundCall, BackgroundState, LastProgress, Whose};
 pub use events::{Event, Listener, Resolution, Told};
+pub use extras::{Along, ExtraError, Watched};
 pub use gateway::{Error, Gateway, Listed, Parts};
+pub use look::ScriptSeen;
 pub use request::{Failure, Origin, Outcome, Progress, Request, ScriptProgress, ScriptState};
 pub use script::Kind;
 pub use session::Session;

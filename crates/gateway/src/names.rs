@@ -2,11 +2,14 @@
 //!
 //! A name depends on the server's and the tool's own names and on nothing else, so it is the same
 //! whatever else is configured or connected. Where the plain form would be too long, not valid or
-//! open to two readings, it ends in a hash of both names instead.
+//! open to two readings, it ends in a hash of both names instead. One server can be without prefix:
+//! its tools keep their own names where those cannot be taken for another server's tool or for one
+//! of ours, so whether a name is taken never depends on which servers are there.
 
 use std::collections::HashSet;
 
 use crate::json;
+use crate::sources::own;
 
 /// Between server and tool.
 const SEPARATOR: &str = "__";
@@ -23,8 +26,47 @@ const DIGITS: usize = 10;
 /// Names that are suggested at most.
 const SUGGESTIONS: usize = 3;
 
-/// The full name of a server's tool.
-pub(crate) fn full(server: &str, tool: &str) -> String {
+/// How tools are named.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Naming {
+    /// The server without prefix, if there is one.
+    bare: Option<String>,
+}
+
+impl Naming {
+    pub(crate) fn new(bare: Option<String>) -> Self {
+        Self { bare }
+    }
+
+    /// The full name of a server's tool.
+    pub(crate) fn full(&self, server: &str, tool: &str) -> String {
+        if self.is_bare(server) && stands_alone(tool) {
+            tool.to_owned()
+        } else {
+            full(server, tool)
+        }
+    }
+
+    /// Whether a full name could be that of a tool of this server.
+    pub(crate) fn belongs(&self, name: &str, server: &str) -> bool {
+        belongs(name, server) || (self.is_bare(server) && stands_alone(name))
+    }
+
+    pub(crate) fn is_bare(&self, server: &str) -> bool {
+        self.bare.as_deref() == Some(server)
+    }
+}
+
+/// Whether a tool's own name can be its full name. No name with a prefix is like that.
+fn stands_alone(tool: &str) -> bool {
+    (1..=LONGEST).contains(&tool.len())
+        && tool.chars().all(valid)
+        && !tool.contains(SEPARATOR)
+        && own::find(tool).is_none()
+}
+
+/// The name with the server's prefix.
+fn full(server: &str, tool: &str) -> String {
     let plain = format!("{server}{SEPARATOR}{tool}");
     // A server without the separator in it, and not ending in half of one, can be read back from
     // the front; then two different pairs never give the same plain name.
@@ -42,8 +84,7 @@ pub(crate) fn full(server: &str, tool: &str) -> String {
     format!("{server_part}{SEPARATOR}{tool_part}_{}", &hash[..DIGITS])
 }
 
-/// Whether a full name could be that of a tool of this server.
-pub(crate) fn belongs(name: &str, server: &str) -> bool {
+fn belongs(name: &str, server: &str) -> bool {
     [server.to_owned(), clean(server, SERVER_PART)].iter().any(|prefix| {
         name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(SEPARATOR))
     })
@@ -174,6 +215,25 @@ mod tests {
         assert_ne!(full("a b", "c"), full("a_b", "c"));
     }
 
+    #[test]
+    fn one_server_can_be_without_prefix() {
+        let naming = Naming::new(Some("fleet".to_owned()));
+        for (tool, expected) in [
+            ("get", "get"),
+            ("a_b.c-d", "a_b.c-d"),
+            ("tickets__close", "fleet__tickets__close"),
+            ("run_script", "fleet__run_script"),
+        ] {
+            assert_eq!(naming.full("fleet", tool), expected);
+            assert!(naming.belongs(expected, "fleet"));
+        }
+        assert_eq!(naming.full("tickets", "get"), "tickets__get");
+        assert!(!naming.belongs("get", "tickets") && !naming.belongs("run_script", "fleet"));
+        for tool in ["", "a b", &"long_".repeat(20)] {
+            assert_eq!(naming.full("fleet", tool), full("fleet", tool));
+        }
+    }
+
     proptest! {
         #[test]
         fn every_name_is_valid_and_short(server in ".{0,80}", tool in ".{0,200}") {
@@ -188,6 +248,16 @@ mod tests {
         ) {
             prop_assume!((&a, &b) != (&c, &d));
             prop_assert_ne!(full(&a, &b), full(&c, &d));
+        }
+
+        #[test]
+        fn without_prefix_two_tools_never_share_a_name_either(
+            a in "[a_ ]{1,4}", b in "[a_ ]{1,4}", c in "[a_ ]{1,4}", d in "[a_ ]{1,4}",
+        ) {
+            prop_assume!((&a, &b) != (&c, &d));
+            let naming = Naming::new(Some(a.clone()));
+            prop_assert_ne!(naming.full(&a, &b), naming.full(&c, &d));
+            prop_assert!(naming.belongs(&naming.full(&a, &b), &a));
         }
 
         #[test]

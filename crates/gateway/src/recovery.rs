@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use serde_json::json;
-use store::{AuditRow, IntentRow, IntentState, ScriptRow, ScriptState, Store};
+use store::{AuditRow, BackgroundState, IntentRow, IntentState, ScriptRow, ScriptState, Store};
 
+use crate::background;
 use crate::gateway::{Error, now_ms};
 use crate::owner::{self, Neighbour, Note, NotedState, Owner};
 use crate::records::{calls, folder};
@@ -83,6 +84,14 @@ async fn settle(
             continue;
         }
         tracing::warn!(tool = intent.tool, "the outcome of a call is unknown: its process ended");
+    }
+    for call in store.background_underway(&owner.id).await? {
+        let (state, result) = match notes.get(&call.id) {
+            Some(note) => (BackgroundState::Failed, background::lost(&note.outcome)),
+            None => (BackgroundState::Interrupted, background::interrupted(&call.tool, "")),
+        };
+        store.background_ended(&call.id, state, result.raw.get(), now_ms()).await?;
+        tracing::warn!(tool = call.tool, id = call.id, "a call in the background was interrupted");
     }
     Ok(())
 }

@@ -23,8 +23,9 @@ pub(crate) fn unknown(gateway: &Gateway, call: &Call, from_script: bool) -> Fail
     for source in gateway.catalog.sources() {
         let snapshot = source.snapshot();
         let named = call.session.profile.servers.iter().any(|name| name == source.name());
+        let belongs = gateway.catalog.naming.belongs(&call.tool, source.name());
         let is_known = source.confirmed() && !snapshot.tools.is_empty();
-        if !named || is_known || !names::belongs(&call.tool, source.name()) {
+        if !named || is_known || !belongs {
             continue;
         }
         if snapshot.state != State::Ready {

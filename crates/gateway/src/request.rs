@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::approval::Approval;
+use crate::background::BackgroundCall;
+use crate::json;
 use crate::session::Session;
 
 /// A call of a tool.
@@ -23,6 +26,8 @@ pub struct Request {
     pub origin: Origin,
     /// Where progress goes.
     pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// What goes along with the call to the tool's server.
+    pub passed: mcp::Passed,
     /// Ends the call, and everything that it started.
     pub cancel: CancellationToken,
 }
@@ -50,6 +55,8 @@ pub enum Outcome {
     Failed(Failure),
     /// A person has to answer first; then the same call is made again.
     NeedsApproval(Box<Approval>),
+    /// It takes long and goes on in the background.
+    Background(Box<BackgroundCall>),
 }
 
 /// Why a call gave no result.
@@ -63,6 +70,30 @@ pub struct Failure {
     pub message: String,
     /// Whether the same call may work later.
     pub retryable: bool,
+}
+
+impl Failure {
+    /// As a model sees it, with its parts for programs beside it.
+    pub fn result(&self) -> mcp::CallResult {
+        let kind = serde_json::to_value(self.kind).unwrap_or_default();
+        let kind = kind.as_str().unwrap_or("failed");
+        let later = if self.retryable { " (the same call may work later)" } else { "" };
+        let text = format!("{kind}: {}{later}", self.message);
+        let content = json!([{"type": "text", "text": text}]);
+        let raw = json!({
+            "content": content,
+            "isError": true,
+            "_meta": {"pinfold/error": self},
+        });
+        mcp::CallResult {
+            text,
+            structured: None,
+            content: Arc::from(json::raw(&content)),
+            has_media: false,
+            is_error: true,
+            raw: Arc::from(json::raw(&raw)),
+        }
+    }
 }
 
 /// What a call that runs says about itself.

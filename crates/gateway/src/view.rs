@@ -35,6 +35,8 @@ pub(crate) struct View {
     /// Sorted by name.
     pub(crate) tools: Vec<Offered>,
     listed: Vec<Listed>,
+    /// Which of them name a user interface.
+    interfaces: Vec<usize>,
     index: OnceLock<Index>,
     /// Definitions of our own tools that speak of the servers' tools, by name.
     definitions: Mutex<HashMap<&'static str, Arc<RawValue>>>,
@@ -49,7 +51,7 @@ impl View {
         };
         let mut tools: Vec<Offered> = table.all().filter_map(offered).collect();
         tools.sort_by(|a, b| a.known.name.cmp(&b.known.name));
-        let listed = tools
+        let listed: Vec<Listed> = tools
             .iter()
             .map(|tool| Listed {
                 name: tool.known.name.clone(),
@@ -62,12 +64,29 @@ impl View {
                 definition: tool.known.renamed(),
             })
             .collect();
-        Self { table, tools, listed, index: OnceLock::new(), definitions: Mutex::default() }
+        let named = listed.iter().enumerate();
+        let interfaces = named
+            .filter(|(_, tool)| tool.definition.get().contains("ui://"))
+            .map(|(place, _)| place)
+            .collect();
+        Self {
+            table,
+            tools,
+            listed,
+            interfaces,
+            index: OnceLock::new(),
+            definitions: Mutex::default(),
+        }
     }
 
     /// As they are listed, without our own.
     pub(crate) fn listed(&self) -> &[Listed] {
         &self.listed
+    }
+
+    /// Places of those that name a user interface.
+    pub(crate) fn interfaces(&self) -> &[usize] {
+        &self.interfaces
     }
 
     /// Those that fit a query, best first.

@@ -55,7 +55,7 @@ impl Censor {
     pub(crate) fn of_endpoint(endpoint: &Endpoint) -> Self {
         match endpoint {
             Endpoint::Stdio { env, secrets, .. } => Self::of(secrets, env),
-            Endpoint::Http { url, headers, secrets } => {
+            Endpoint::Http { url, headers, secrets, .. } => {
                 let mut configured = headers.clone();
                 if let Ok(url) = reqwest::Url::parse(url) {
                     configured.extend(url.password().map(|word| (String::new(), word.to_owned())));

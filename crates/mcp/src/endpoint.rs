@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::auth::Login;
 use crate::censor::Censor;
 use crate::secrets::Secrets;
 
@@ -29,9 +30,22 @@ pub enum Endpoint {
         url: String,
         /// Headers sent with every request (secrets: never shown by `Debug` or errors).
         headers: BTreeMap<String, String>,
+        /// Where the token for each request comes from, if not from the headers.
+        login: Option<Login>,
         /// What nothing that the server sends may show.
         secrets: Secrets,
     },
+}
+
+impl Endpoint {
+    /// With a login, where it is an address.
+    #[must_use]
+    pub fn with_login(mut self, from: Login) -> Self {
+        if let Self::Http { login, .. } = &mut self {
+            *login = Some(from);
+        }
+        self
+    }
 }
 
 impl fmt::Debug for Endpoint {

@@ -17,6 +17,12 @@ use crate::message::shorten;
 pub enum Event {
     /// `notifications/tools/list_changed`, in either era's form.
     ToolsChanged,
+    /// The same of its prompts.
+    PromptsChanged,
+    /// The same of its resources.
+    ResourcesChanged,
+    /// `notifications/resources/updated`: the URI of a resource that changed.
+    ResourceUpdated(String),
     /// A line for the log (stderr of a stdio server, noise on its stdout).
     Log(String),
 }
@@ -128,9 +134,9 @@ impl Journal {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says that the list of tools changed.
-    pub(crate) fn tools_changed(&self) {
-        self.send(Event::ToolsChanged);
+    /// Says that something changed.
+    pub(crate) fn changed(&self, what: Event) {
+        self.send(what);
     }
 
     /// The text without the configured secrets.

@@ -6,6 +6,8 @@
 //! decide which tool may be called, and keeps nothing on disk. [`server`] is the other side: it
 //! tells clients of either era what a [`Service`](server::Service) offers.
 
+pub mod auth;
+
 pub mod message;
 
 pub mod server;
@@ -21,7 +23,10 @@ mod secrets;
 mod tool;
 mod transport;
 
-pub use client::{Client, Progress, ServerInfo, ToolCall};
+pub use client::{
+    Abilities, Asked, Asks, Client, Given, Item, Kind, Passed, Passing, Progress, ServerInfo,
+    ToolCall,
+};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use journal::Event;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::message::{flag, shorten, text};
+use crate::message::{flag, object, quote, raw, shorten, text};
+use crate::server::object::Object;
 
 /// What a tool answered.
 #[derive(Clone, Debug)]
@@ -56,6 +57,11 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 impl CallResult {
+    /// Reads a result object that was kept as it was sent.
+    pub fn parse(raw: Box<RawValue>) -> Result<Self, Error> {
+        Self::read(raw, true)
+    }
+
     /// Reads the result of `tools/call`. `modern` says in which era it was given: before 2026-07-28
     /// structured content is an object, so that null there only means that there is none.
     pub(crate) fn read(raw: Box<RawValue>, modern: bool) -> Result<Self, Error> {
@@ -109,8 +115,36 @@ impl CallResult {
     }
 }
 
+impl CallResult {
+    /// Of a tool that asked for input which nobody could give: whatever it made of that, it is not
+    /// what was called for, so it is an error that says so, in front of all that the tool said.
+    pub(crate) fn without_an_answer(self, words: &str) -> Self {
+        let said = format!(
+            "the tool wants input from a person, which cannot be given in this call; it asked: \
+             {words}. It was told that nobody answers, and answered:"
+        );
+        let part = object(&[("type", r#""text""#), ("text", &quote(&said))]);
+        let rest = self.content.get().trim_start_matches('[').trim_start();
+        let comma = if rest.starts_with(']') { "" } else { "," };
+        let content = raw(format!("[{part}{comma}{rest}"));
+        let mut whole = Object::read(Some(&self.raw)).unwrap_or_default();
+        whole.set("content", content.get().to_owned());
+        whole.set("isError", "true".to_owned());
+        // Clients would show the model that alone.
+        whole.remove("structuredContent");
+        Self {
+            text: format!("{said}\n{}", self.text),
+            structured: None,
+            content: content.into(),
+            has_media: self.has_media,
+            is_error: true,
+            raw: raw(whole.write()).into(),
+        }
+    }
+}
+
 /// What an `input_required` result asks for, in the words of its requests.
-fn wishes(requests: Option<&RawValue>) -> String {
+pub(crate) fn wishes(requests: Option<&RawValue>) -> String {
     #[derive(Deserialize)]
     struct Wish<'a> {
         #[serde(borrow, default)]

@@ -95,8 +95,12 @@ pub(crate) fn parts(value: &str) -> Vec<String> {
         .map(|(_, rest)| rest.trim().to_owned());
     let url = reqwest::Url::parse(value).ok();
     let password = url.as_ref().and_then(|url| url.password()).map(ToOwned::to_owned);
+    // Behind the question mark of an address there may be a key.
+    let pairs = url.iter().flat_map(|url| url.query_pairs());
+    let keys = pairs.map(|(_, value)| Some(value.into_owned()));
     [Some(value.to_owned()), credential, password]
         .into_iter()
+        .chain(keys)
         .flatten()
         .filter(|part| part.len() >= SHORTEST)
         .collect()

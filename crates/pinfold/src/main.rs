@@ -7,11 +7,19 @@ mod commands;
 
 mod config;
 
+mod credentials;
+
+mod key_file;
+
 mod wiring;
 
 mod routes;
 
+mod listening;
+
 mod serving;
+
+mod execution;
 
 mod terminal;
 
@@ -23,7 +31,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use tracing::Level;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use commands::Command;
 
@@ -89,13 +101,23 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 /// What goes to the log by default. How servers are is told by the commands themselves.
 const LOG: &str = "warn,gateway::sources=error";
 
+/// Our own crates, whose notes hold no secret. Of others only warnings are shown.
+const OURS: [&str; 6] = ["pinfold", "gateway", "script", "mcp", "store", "sandbox"];
+
+/// Crates that know secrets, and show them in warnings too.
+const SILENT: [&str; 2] = ["rmcp", "oauth2"];
+
 fn start_log() {
     let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .with_target(false)
-        .without_time()
-        .init();
+        .without_time();
+    // Whatever the filter asks for: only here it is known what must not be shown.
+    let ours = filter_fn(|about| {
+        let of = about.target().split("::").next().unwrap_or_default();
+        OURS.contains(&of) || (*about.level() <= Level::WARN && !SILENT.contains(&of))
+    });
+    tracing_subscriber::registry().with(filter).with(lines.with_filter(ours)).init();
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 
 use crate::config::file::File;
 use crate::config::{Config, did_you_mean};
+use crate::credentials::Keeper;
 use crate::failure::Failure;
 use crate::terminal;
 
@@ -36,6 +37,8 @@ const QUIET: Duration = Duration::from_secs(2);
 pub(crate) struct Started {
     pub(crate) gateway: Arc<Gateway>,
     upstreams: Vec<Arc<Upstream>>,
+    /// The server without prefix, if there is one.
+    bare: Option<String>,
 }
 
 impl Started {
@@ -81,16 +84,29 @@ impl Open {
 /// Starts the sandbox, the interpreter and the profile's servers, and waits for them as long as
 /// is fair.
 pub(crate) async fn open(config: &Config, profile: &str, wait: Wait<'_>) -> Result<Open, Failure> {
-    let started = start(config, &[profile]).await?;
+    let started = start(config, &[profile], Lifetime::OneCommand).await?;
     let gateway = started.gateway.clone();
     let session = gateway.session(PRINCIPAL, profile, SESSION).await.map_err(Failure::usage)?;
-    let not_ready = settle(&gateway, &session, &started.upstreams, wait).await;
+    let not_ready = settle(&session, &started, wait).await;
     warn_of_unused_rules(&gateway, &session);
     Ok(Open { gateway, session, not_ready, started })
 }
 
+/// How long what is started will be of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// For one script at most: an interpreter that waits for the next would wait in vain.
+    OneCommand,
+    /// For many.
+    Server,
+}
+
 /// Starts what these profiles need without waiting for any server.
-pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started, Failure> {
+pub(crate) async fn start(
+    config: &Config,
+    profiles: &[&str],
+    lifetime: Lifetime,
+) -> Result<Started, Failure> {
     let profiles = profiles
         .iter()
         .map(|name| Ok(((*name).to_owned(), config.profile(name)?.clone())))
@@ -102,8 +118,13 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
         .map(|name| Ok((name, config.endpoint(name)?)))
         .collect::<anyhow::Result<Vec<_>>>()
         .map_err(Failure::usage)?;
+    let bare = config
+        .bare(endpoints.iter().map(|(name, _)| name.as_str()))
+        .map_err(Failure::usage)?
+        .map(str::to_owned);
     // What can fail without them comes before the servers are started.
     let store = store(config).await?;
+    let endpoints = with_logins(config, &store, endpoints).map_err(Failure::usage)?;
     let upstreams: Vec<Arc<Upstream>> = endpoints
         .into_iter()
         .map(|(name, endpoint)| {
@@ -113,9 +134,27 @@ pub(crate) async fn start(config: &Config, profiles: &[&str]) -> Result<Started,
         .collect();
     let sources =
         upstreams.iter().map(|upstream| Arc::clone(upstream) as Arc<dyn Source>).collect();
-    let (engine, isolation) = engine(config).await;
-    let gateway = gateway(config, store, sources, profiles, engine, isolation).await?;
-    Ok(Started { gateway, upstreams })
+    let offer = Offer { sources, bare: bare.clone(), profiles };
+    let gateway = gateway(config, store, offer, engine(config, lifetime).await).await?;
+    Ok(Started { gateway, upstreams, bare })
+}
+
+/// Gives each server that may want a login the one that is kept for it.
+fn with_logins<'a>(
+    config: &Config,
+    store: &Store,
+    mut endpoints: Vec<(&'a String, mcp::Endpoint)>,
+) -> anyhow::Result<Vec<(&'a String, mcp::Endpoint)>> {
+    if endpoints.iter().all(|(_, endpoint)| matches!(endpoint, mcp::Endpoint::Stdio { .. })) {
+        return Ok(endpoints);
+    }
+    let keeper = Keeper::new(config, store.clone())?;
+    for (name, endpoint) in &mut endpoints {
+        if let Some(login) = keeper.login(config, name, endpoint)? {
+            *endpoint = endpoint.clone().with_login(login);
+        }
+    }
+    Ok(endpoints)
 }
 
 /// Where the tools are kept that a server had last. `${…}` in its entry is not expanded here: no
@@ -139,10 +178,19 @@ pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
 pub(crate) async fn without_servers(config: &Config) -> Result<Arc<Gateway>, Failure> {
     let nothing = "not started for this command".to_owned();
     let store = store(config).await?;
-    gateway(config, store, Vec::new(), BTreeMap::new(), Err(nothing), "none".to_owned()).await
+    gateway(config, store, Offer::default(), (Err(nothing), "none".to_owned())).await
 }
 
-async fn store(config: &Config) -> Result<Store, Failure> {
+/// What is offered, and how it is named.
+#[derive(Default)]
+struct Offer {
+    sources: Vec<Arc<dyn Source>>,
+    bare: Option<String>,
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// The store, and before it the directory that everything is in.
+pub(crate) async fn store(config: &Config) -> Result<Store, Failure> {
     private_directory(&config.file.data_dir).map_err(Failure::usage)?;
     Store::open(&config.database).await.map_err(Failure::usage)
 }
@@ -150,18 +198,19 @@ async fn store(config: &Config) -> Result<Store, Failure> {
 async fn gateway(
     config: &Config,
     store: Store,
-    sources: Vec<Arc<dyn Source>>,
-    profiles: BTreeMap<String, Profile>,
-    engine: Result<script::Engine, String>,
-    isolation: String,
+    offer: Offer,
+    (engine, isolation): (Result<script::Engine, String>, String),
 ) -> Result<Arc<Gateway>, Failure> {
+    let Offer { sources, bare, profiles } = offer;
     Gateway::open(Parts {
         store,
         engine,
         sources,
+        bare,
         profiles,
         scripts: config.file.scripts.clone(),
         approvals: config.file.approvals.clone(),
+        background: config.file.background_calls.clone(),
         data_dir: config.file.data_dir.clone(),
         isolation,
     })
@@ -170,7 +219,7 @@ async fn gateway(
 }
 
 /// What runs scripts and how well it confines them, or why there is nothing.
-async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
+async fn engine(config: &Config, lifetime: Lifetime) -> (Result<script::Engine, String>, String) {
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
         Ok(sandbox) => sandbox,
         Err(error) => return (Err(error.to_string()), "none".to_owned()),
@@ -178,22 +227,24 @@ async fn engine(config: &Config) -> (Result<script::Engine, String>, String) {
     let isolation = sandbox.level().name.clone();
     let engine = async {
         let python = script::Python::find(&config.file.execute.python).await?;
-        script::Engine::new(sandbox, python, &config.file.data_dir)
+        let most = match lifetime {
+            Lifetime::OneCommand => 0,
+            Lifetime::Server => config.file.execute.warm_python as usize,
+        };
+        script::Engine::starting_ahead(sandbox, python, &config.file.data_dir, most)
     };
     (engine.await.map_err(|error: script::Error| error.to_string()), isolation)
 }
 
 /// Waits until what `wait` asks for is there or cannot be, at most [`PATIENCE`].
-async fn settle(
-    gateway: &Gateway,
-    session: &Session,
-    upstreams: &[Arc<Upstream>],
-    wait: Wait<'_>,
-) -> Vec<(String, State)> {
+async fn settle(session: &Session, started: &Started, wait: Wait<'_>) -> Vec<(String, State)> {
+    let Started { gateway, upstreams, bare } = started;
+    // Names in a script do not tell those of a server without prefix.
+    let needs = |name: &str| bare.as_deref() == Some(name) || wait.needs(name);
     let mut changes: Vec<_> = upstreams.iter().map(|upstream| upstream.changes()).collect();
     let starting = |needed: bool| -> Vec<&str> {
         let starting = upstreams.iter().filter(|one| one.snapshot().state == State::Starting);
-        starting.map(|one| one.name()).filter(|name| !needed || wait.needs(name)).collect()
+        starting.map(|one| one.name()).filter(|name| !needed || needs(name)).collect()
     };
     let begun = Instant::now();
     let mut explained = false;
@@ -248,7 +299,7 @@ pub(crate) fn command_options(profile: Option<&str>, config: Option<&Path>) -> S
 }
 
 /// A word for a shell.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+:@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

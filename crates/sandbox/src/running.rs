@@ -40,6 +40,7 @@ struct Handle {
     process: OnceLock<OwnedFd>,
     cancel: Notify,
     cancelled: Mutex<bool>,
+    begin: Notify,
 }
 
 impl Handle {
@@ -61,6 +62,17 @@ impl Handle {
 }
 
 impl Running {
+    /// What the program waited for is about to be sent: its time begins now. Nothing to one that
+    /// does not wait ([`Spec::waits`](crate::Spec::waits)).
+    pub fn begin(&self) {
+        self.handle.begin.notify_one();
+    }
+
+    /// Whether it has ended, or is no longer followed because its runtime is gone.
+    pub fn is_over(&self) -> bool {
+        self.ended.borrow().is_some() || self.ended.has_changed().is_err()
+    }
+
     /// Kills the whole tree; `wait` then says [`Ending::Cancelled`].
     pub fn kill(&self) {
         if self.ended.borrow().is_none() {
@@ -115,6 +127,7 @@ pub(crate) async fn follow(compiled: Compiled, report: OwnedFd) -> Result<Runnin
         group: compiled.group,
         process: None,
         wall: (!skips(compiled.plan.left_out, Skip::Wall)).then_some(wall),
+        waits: compiled.waits,
         started: Some(started),
         outputs,
         over,
@@ -151,6 +164,8 @@ struct Run {
     /// The cell's first process.
     process: Option<AsyncFd<OwnedFd>>,
     wall: Option<Duration>,
+    /// How long it may wait, as long as it does.
+    waits: Option<Duration>,
     started: Option<oneshot::Sender<Result<(), Error>>>,
     outputs: [Option<JoinHandle<Captured>>; 2],
     over: watch::Sender<bool>,
@@ -160,9 +175,9 @@ struct Run {
 impl Run {
     /// Answers the group too: it is put away when the answer is out.
     async fn follow_to_the_end(mut self) -> (Ended, Option<cgroup::Group>) {
-        let began = Instant::now();
+        let mut began = Instant::now();
         let mut deadline = None;
-        let mut patience = Some(tokio::time::Instant::now() + START_TIME);
+        let mut patience = Some(from_now(START_TIME));
         loop {
             let wall = sleep_until(deadline.filter(|_| !self.story.timed_out));
             tokio::select! {
@@ -176,7 +191,7 @@ impl Run {
                         let starts = matches!(news, Report::Started);
                         self.hear(news, fds);
                         if starts {
-                            deadline = self.wall.map(|wall| tokio::time::Instant::now() + wall);
+                            deadline = self.waits.or(self.wall).map(from_now);
                             patience = patience.filter(|_| self.handle.is_cancelled());
                         }
                     }
@@ -185,14 +200,19 @@ impl Run {
                 },
                 // With its first process the whole cell is gone. The keeper says so too, but later.
                 () = ended(self.process.as_ref()), if self.story.exited.is_some() => break,
+                () = self.handle.begin.notified(), if self.waits.is_some() => {
+                    self.waits = None;
+                    began = Instant::now();
+                    deadline = self.wall.map(from_now);
+                }
                 () = wall => {
                     self.story.timed_out = true;
                     self.kill();
-                    patience = Some(tokio::time::Instant::now() + GRACE);
+                    patience = Some(from_now(GRACE));
                 }
                 () = self.handle.cancel.notified() => {
                     self.kill();
-                    patience = Some(tokio::time::Instant::now() + GRACE);
+                    patience = Some(from_now(GRACE));
                 }
                 () = sleep_until(patience) => {
                     tracing::error!("a cell does not answer, or is not gone after it was killed");
@@ -274,6 +294,10 @@ async fn ended(process: Option<&AsyncFd<OwnedFd>>) {
         }
         None => std::future::pending().await,
     }
+}
+
+fn from_now(time: Duration) -> tokio::time::Instant {
+    tokio::time::Instant::now() + time
 }
 
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

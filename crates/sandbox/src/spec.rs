@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::limits::Limits;
 
@@ -30,6 +31,10 @@ pub struct Spec {
     pub stdout: Output,
     /// Where standard error goes.
     pub stderr: Output,
+    /// Of a program of ours that is started ahead and waits for what it is to do: its wall time
+    /// begins with [`Running::begin`](crate::Running::begin). It is ended if that does not come
+    /// within this time.
+    pub waits: Option<Duration>,
     /// Layers that are not applied, for tests that show what each layer stops.
     #[cfg(feature = "leave-out")]
     pub leave_out: Vec<LeftOut>,
@@ -49,6 +54,7 @@ impl Spec {
             fds: Vec::new(),
             stdout: Output::Null,
             stderr: Output::Null,
+            waits: None,
             #[cfg(feature = "leave-out")]
             leave_out: Vec::new(),
         }

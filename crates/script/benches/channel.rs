@@ -72,17 +72,19 @@ fn echo(workspace: &Path) -> std::io::Result<()> {
     }
 }
 
-/// One processor for both sides. On several, what a round trip costs depends on where the scheduler
-/// puts them (a bare pipe here between 7 and 46 µs from run to run), and the ratio says little.
+/// Where the scheduler likes, then one processor for both sides. On several, what a round trip
+/// costs depends on where it puts them (a bare pipe here between 4 and 57 µs), and the ratio is
+/// large where it puts only the bare ones together.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    measure("wherever the scheduler puts the two sides")?;
     let mut one = rustix::thread::CpuSet::new();
     one.set(rustix::thread::sched_getcpu());
     rustix::thread::sched_setaffinity(None, &one)?;
-    measure()
+    measure("both sides on one processor")
 }
 
 #[tokio::main]
-async fn measure() -> Result<(), Box<dyn std::error::Error>> {
+async fn measure(place: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (workspace, data) = (tempfile::tempdir()?, tempfile::tempdir()?);
     for name in ["ping", "pong"] {
         let mode = rustix::fs::Mode::from_raw_mode(0o666);
@@ -112,8 +114,8 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
         }),
         stderr: Box::new(|piece| drop(std::io::stderr().write_all(piece))),
     };
-    let place = workspace.path().to_owned();
-    std::thread::spawn(move || echo(&place));
+    let pipes = workspace.path().to_owned();
+    std::thread::spawn(move || echo(&pipes));
     let finished = engine.run(job, Arc::new(Echo), CancellationToken::new()).await?;
     if finished.ending != Ending::Completed {
         return Err(format!("the script did not complete: {finished:?}").into());
@@ -121,18 +123,18 @@ async fn measure() -> Result<(), Box<dyn std::error::Error>> {
     let printed = printed.lock().map_err(|error| error.to_string())?;
     let [bare, one, rate]: [f64; 3] = serde_json::from_slice(&printed)?;
     let mut out = std::io::stdout();
-    writeln!(out, "Python {major}.{minor}.{micro}, medians")?;
+    writeln!(out, "Python {major}.{minor}.{micro}, medians, {place}")?;
     writeln!(out, "bare pipe round trip    {bare:8.1} µs")?;
     writeln!(out, "call round trip         {one:8.1} µs   {:.2} × bare", one / bare)?;
     writeln!(out, "call_many               {rate:8.0} calls/s")?;
     // For `xtask bench`, which gathers these lines.
     let call = serde_json::json!({
-        "what": "one `call` over the channel alone, against a bare pipe round trip",
+        "what": format!("one `call` over the channel alone, against a bare pipe round trip, {place}"),
         "value": one / bare, "unit": "×", "better": "lower",
         "detail": format!("{one:.1} µs against {bare:.1} µs"),
     });
     let many = serde_json::json!({
-        "what": "`call_many` over the channel alone",
+        "what": format!("`call_many` over the channel alone, {place}"),
         "value": rate, "unit": "calls/s", "better": "higher",
     });
     writeln!(out, "figure: {call}\nfigure: {many}")?;

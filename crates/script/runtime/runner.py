@@ -14,9 +14,17 @@ _TRACEBACK_CHARS = 4000
 
 def _start():
     sys.path.insert(0, _RUNTIME)
+    # Before there is a script, which may come much later.
+    import linecache
+
     import agent_tools
     import script_channel
     import script_syntax
+
+    try:
+        import faulthandler
+    except ImportError:
+        faulthandler = None
 
     code = script_channel.take()["code"]
     if script_syntax.awaits(code):
@@ -31,10 +39,9 @@ def _start():
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")
     try:
-        import faulthandler
-
-        faulthandler.enable()
-    except (ImportError, OSError, ValueError):
+        if faulthandler:
+            faulthandler.enable()
+    except (OSError, ValueError):
         pass
     return agent_tools, script_channel, script_syntax, code
 

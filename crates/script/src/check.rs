@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use sandbox::{Ending, Output, Sandbox, Spec};
+use sandbox::{Ended, Ending, Output, Running, Sandbox, Spec};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
 use crate::Error;
+use crate::ahead::Waits;
 use crate::channel::code_line;
-use crate::engine::LONGEST_CODE;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const MEMORY: u64 = 512 << 20;
@@ -42,35 +42,58 @@ enum Answer {
     SyntaxError { line: u32, message: String },
 }
 
-/// Checks `code` in the cell that `spec` describes but for its bounds.
-pub(crate) async fn check(
-    sandbox: &Sandbox,
-    mut spec: Spec,
-    own_memory: u64,
-    code: &str,
-) -> Result<Checked, Error> {
-    if code.len() > LONGEST_CODE {
-        let megabytes = LONGEST_CODE >> 20;
-        return Ok(too_much(&format!("the script is longer than {megabytes} MB")));
-    }
-    let failed = |error| Error::io("make the pipe of a check", error);
-    let (script_end, our_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|error| failed(error.into()))?;
-    let mut sender = pipe::Sender::from_owned_fd(our_end).map_err(failed)?;
-    spec.limits.wall = PATIENCE;
-    spec.limits.memory = MEMORY + own_memory;
-    spec.limits.processes = 8;
-    spec.limits.file_size = 0;
-    spec.fds = vec![(4, script_end)];
-    spec.stdout = Output::Capture { head: LONGEST_ANSWER, tail: 0 };
-    spec.stderr = Output::Capture { head: 0, tail: 2000 };
+/// An interpreter that waits for code to parse.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    running: Running,
+    sender: pipe::Sender,
+}
 
-    let mut running = sandbox.spawn(spec).await?;
-    let send = async move {
-        // A checker that ends before it has read everything says why by its ending.
-        let _ = sender.write_all(&code_line(code)).await;
-    };
-    let ((), ended) = tokio::join!(send, running.wait());
+impl Waits for Checker {
+    fn is_over(&self) -> bool {
+        self.running.is_over()
+    }
+}
+
+impl Checker {
+    /// Starts one in the cell that `spec` describes but for its bounds. If it `waits`, its time
+    /// begins when it is given code.
+    pub(crate) async fn start(
+        sandbox: &Sandbox,
+        mut spec: Spec,
+        own_memory: u64,
+        waits: Option<Duration>,
+    ) -> Result<Self, Error> {
+        let failed = |error| Error::io("make the pipe of a check", error);
+        let (script_end, our_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+            .map_err(|error| failed(error.into()))?;
+        let sender = pipe::Sender::from_owned_fd(our_end).map_err(failed)?;
+        spec.limits.wall = PATIENCE;
+        spec.limits.memory = MEMORY + own_memory;
+        spec.limits.processes = 8;
+        spec.limits.file_size = 0;
+        spec.fds = vec![(4, script_end)];
+        spec.stdout = Output::Capture { head: LONGEST_ANSWER, tail: 0 };
+        spec.stderr = Output::Capture { head: 0, tail: 2000 };
+        spec.waits = waits;
+        Ok(Self { running: sandbox.spawn(spec).await?, sender })
+    }
+
+    /// Checks `code`.
+    pub(crate) async fn check(self, code: &str) -> Result<Checked, Error> {
+        let Self { mut running, mut sender } = self;
+        running.begin();
+        let send = async move {
+            // A checker that ends before it has read everything says why by its ending.
+            let _ = sender.write_all(&code_line(code)).await;
+        };
+        let ((), ended) = tokio::join!(send, running.wait());
+        understand(&ended)
+    }
+}
+
+/// What the checker found, by how it ended and what it said.
+fn understand(ended: &Ended) -> Result<Checked, Error> {
     match ended.ending {
         Ending::Exited(0) => {}
         Ending::Exited(_) => {
@@ -86,6 +109,7 @@ pub(crate) async fn check(
     }
 }
 
-fn too_much(message: &str) -> Checked {
+/// The answer for code that is too much to be parsed.
+pub(crate) fn too_much(message: &str) -> Checked {
     Checked::SyntaxError { line: 1, message: message.to_owned() }
 }

@@ -1,28 +1,28 @@
 //! Runs a script: the sandbox around the interpreter, the channel beside it, and the verdict.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use sandbox::{Access, Mount, Output, Sandbox, Source, Spec};
+use sandbox::{Access, Mount, Sandbox, Source, Spec};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::channel::{EndReport, Pipes, serve};
-use crate::check::Checked;
+use crate::ahead::Ahead;
+use crate::channel::{EndReport, serve};
+use crate::check::{Checked, Checker, too_much};
 use crate::host::Host;
+use crate::interpreter::{Directories, Ends, Interpreter, Shape};
 use crate::job::{Ending, Finished, Job};
 use crate::language::{Language, PYTHON};
 use crate::python::Python;
-use crate::{Error, check, runtime};
+use crate::{Error, runtime};
 
-/// Where a script sees its workspace.
-const WORKSPACE: &str = "/workspace";
 /// A script is text that somebody may have to approve.
 pub(crate) const LONGEST_CODE: usize = 1 << 20;
-/// What is handed on of each output stream.
-const LONGEST_OUTPUT: u64 = 1 << 30;
+/// How long an interpreter that was started ahead waits for a script.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// The engine: a sandbox, an interpreter, and the runtime files written below the data directory.
 #[derive(Clone, Debug)]
@@ -37,21 +37,85 @@ struct Shared {
     language: &'static Language,
     /// On the host.
     runtime: PathBuf,
+    /// Interpreters that wait for a script, by the cell they are in.
+    runners: Ahead<Shape, Interpreter>,
+    /// The same for a script to be checked, which is always in the same cell.
+    checkers: Ahead<(), Checker>,
 }
 
 impl Engine {
     /// Writes `<data_dir>/script-runtime/` and keeps what runs need.
     pub fn new(sandbox: Sandbox, python: Python, data_dir: &Path) -> Result<Self, Error> {
+        Self::starting_ahead(sandbox, python, data_dir, 0)
+    }
+
+    /// The same for a long life: after a script another interpreter is started in a cell just like
+    /// it, and waits a few minutes for the next. At most `most` wait, and one for checks.
+    pub fn starting_ahead(
+        sandbox: Sandbox,
+        python: Python,
+        data_dir: &Path,
+        most: usize,
+    ) -> Result<Self, Error> {
         let language = &PYTHON;
         let runtime = runtime::write(data_dir, language)?;
-        Ok(Self { shared: Arc::new(Shared { sandbox, python, language, runtime }) })
+        let (runners, checkers) = (Ahead::new(most), Ahead::new(most.min(1)));
+        let shared = Shared { sandbox, python, language, runtime, runners, checkers };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// How many interpreters wait for a script, and how many for one to be checked.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.shared.runners.count(), self.shared.checkers.count())
     }
 
     /// Parses `code` with the very interpreter that would run it, confined. Names the first syntax
     /// error, or every call with a literal tool name. Takes at most five seconds.
     pub async fn check(&self, code: &str) -> Result<Checked, Error> {
-        let spec = self.spec(self.shared.language.checker);
-        check::check(&self.shared.sandbox, spec, self.shared.python.own_memory, code).await
+        if code.len() > LONGEST_CODE {
+            let megabytes = LONGEST_CODE >> 20;
+            return Ok(too_much(&format!("the script is longer than {megabytes} MB")));
+        }
+        let checker = match self.shared.checkers.take(&()) {
+            Some(waiting) => waiting,
+            None => self.shared.checker(None).await?,
+        };
+        let checked = checker.check(code).await;
+        self.start_checker();
+        checked
+    }
+
+    /// In the background, if none waits.
+    fn start_checker(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        if !self.shared.checkers.lacks(&()) {
+            return;
+        }
+        tokio::spawn(async move {
+            // It should take nothing from the script that was checked and is about to start.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let Some(shared) = shared.upgrade() else { return };
+            match shared.checker(Some(LONGEST_WAIT)).await {
+                Ok(checker) if shared.checkers.lacks(&()) => shared.checkers.put((), checker),
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "no interpreter can be started ahead"),
+            }
+        });
+    }
+
+    /// In the background, if none waits in such a cell.
+    fn start_runner(&self, shape: Shape, directories: Directories) {
+        let shared = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            let Some(shared) = shared.upgrade() else { return };
+            if !shared.runners.lacks(&shape) {
+                return;
+            }
+            match shared.interpreter(&shape, directories, Some(LONGEST_WAIT)).await {
+                Ok(interpreter) => shared.runners.put(shape, interpreter),
+                Err(error) => tracing::debug!(%error, "no interpreter can be started ahead"),
+            }
+        });
     }
 
     /// Runs `job` to its end. `cancel` kills the whole tree, and so does dropping the future.
@@ -69,18 +133,14 @@ impl Engine {
             )));
         }
         let bounds = (job.limits.max_calls, job.limits.concurrency);
-        let Pipes { requests, replies, script_requests, script_replies } = Pipes::new()?;
-        let mut spec = self.spec(self.shared.language.runner);
-        spec.cwd = PathBuf::from(WORKSPACE);
-        spec.mounts.extend(workspace(job.workspace, job.access, job.records));
-        spec.limits.wall = job.limits.timeout;
-        spec.limits.memory = (job.limits.memory_mb << 20) + self.shared.python.own_memory;
-        spec.limits.tmp_size = job.limits.memory_mb << 20;
-        spec.fds = vec![(3, script_requests), (4, script_replies)];
-        spec.stdout = Output::Sink { sink: job.stdout, limit: LONGEST_OUTPUT };
-        spec.stderr = Output::Sink { sink: job.stderr, limit: LONGEST_OUTPUT };
-
-        let mut running = self.shared.sandbox.spawn(spec).await?;
+        let directories = Directories { workspace: job.workspace, records: job.records };
+        let shape = Shape::of(&directories, job.access, &job.limits)?;
+        let again = directories.again();
+        let interpreter = match self.shared.runners.take(&shape) {
+            Some(waiting) => waiting,
+            None => self.shared.interpreter(&shape, directories, None).await?,
+        };
+        let (mut running, Ends { requests, replies }) = interpreter.begin(job.stdout, job.stderr);
         let over = async move {
             tokio::select! {
                 ended = running.wait() => return ended,
@@ -94,6 +154,9 @@ impl Engine {
         let (ended, served) = AbortOnDropHandle::new(tokio::spawn(served))
             .await
             .map_err(|error| Error::Lost(format!("serving the script broke off: {error}")))?;
+        if let Ok(again) = again {
+            self.start_runner(shape, again);
+        }
         let (ending, exit_code, traceback) = verdict(ended.ending, served.end);
         Ok(Finished {
             ending,
@@ -106,10 +169,27 @@ impl Engine {
             usage: ended.usage,
         })
     }
+}
+
+impl Shared {
+    async fn checker(&self, waits: Option<Duration>) -> Result<Checker, Error> {
+        let spec = self.spec(self.language.checker);
+        Checker::start(&self.sandbox, spec, self.python.own_memory, waits).await
+    }
+
+    async fn interpreter(
+        &self,
+        shape: &Shape,
+        directories: Directories,
+        waits: Option<Duration>,
+    ) -> Result<Interpreter, Error> {
+        let (spec, own_memory) = (self.spec(self.language.runner), self.python.own_memory);
+        Interpreter::start(&self.sandbox, spec, (shape, directories), own_memory, waits).await
+    }
 
     /// The interpreter with one of its runtime files, and nothing else yet.
     fn spec(&self, file: &str) -> Spec {
-        let Shared { python, language, runtime, .. } = &*self.shared;
+        let Self { python, language, runtime, .. } = self;
         let mut spec = Spec::new(&python.executable);
         spec.args = language.arguments.iter().map(OsString::from).collect();
         spec.args.push(Path::new(runtime::INSIDE).join(file).into());
@@ -129,18 +209,7 @@ impl Engine {
     }
 }
 
-fn workspace(workspace: OwnedFd, access: Access, records: Option<OwnedFd>) -> Vec<Mount> {
-    let target = PathBuf::from(WORKSPACE);
-    let records = records.map(|records| Mount {
-        source: Source::Fd(records),
-        target: target.join(".agent"),
-        access: Access::ReadOnly,
-    });
-    let workspace = Mount { source: Source::Fd(workspace), target, access };
-    [workspace].into_iter().chain(records).collect()
-}
-
-fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
+pub(crate) fn environment(language: &Language, executable: &Path) -> Vec<(OsString, OsString)> {
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(4));
     let mut path = OsString::new();
     if let Some(directory) = executable.parent() {

@@ -6,6 +6,9 @@ pub enum Error {
     /// No usable interpreter.
     #[error("{0}")]
     NoPython(String),
+    /// No usable Node.
+    #[error("{0}")]
+    NoNode(String),
     /// The job itself is wrong.
     #[error("{0}")]
     BadJob(String),

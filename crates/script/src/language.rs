@@ -41,3 +41,28 @@ pub(crate) const PYTHON: Language = Language {
         ("MPLBACKEND", "Agg"),
     ],
 };
+
+/// Python for one function.
+pub(crate) const FUNCTION_PYTHON: Language = Language {
+    files: &[
+        ("function_runner.py", include_str!("../runtime/function_runner.py")),
+        ("function_values.py", include_str!("../runtime/function_values.py")),
+    ],
+    runner: "function_runner.py",
+    checker: "function_runner.py",
+    arguments: PYTHON.arguments,
+    environment: PYTHON.environment,
+};
+
+/// Node for one function.
+pub(crate) const FUNCTION_NODE: Language = Language {
+    files: &[
+        ("function_runner.cjs", include_str!("../runtime/function_runner.cjs")),
+        ("function_values.cjs", include_str!("../runtime/function_values.cjs")),
+    ],
+    runner: "function_runner.cjs",
+    checker: "function_runner.cjs",
+    // The heap's own limit comes first, so that V8 says what is missing.
+    arguments: &["--experimental-vm-modules", "--no-warnings", "--max-old-space-size={memory_mb}"],
+    environment: &[],
+};

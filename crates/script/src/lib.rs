@@ -8,7 +8,11 @@
 mod host;
 mod job;
 
+mod ahead;
 mod engine;
+mod interpreter;
+
+mod function;
 
 mod channel;
 mod check;
@@ -22,6 +26,9 @@ mod error;
 pub use check::Checked;
 pub use engine::Engine;
 pub use error::Error;
+pub use function::{
+    ErrorKind, Evaluated, Executor, Fault, FunctionJob, FunctionLanguage, Image, Node,
+};
 pub use host::{Call, Host, Kind, NoTools, Progress, Reply, ToolError};
 pub use job::{Ending, Finished, Job, Limits, Sink};
 pub use python::Python;

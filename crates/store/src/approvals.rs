@@ -49,8 +49,12 @@ pub struct ApprovalRow {
     pub payload: String,
     /// How it is.
     pub state: ApprovalState,
+    /// The answer, once there is one.
+    pub answer: Option<Answer>,
     /// When it was asked.
     pub created_ms: i64,
+    /// When it was answered; 0 before.
+    pub answered_ms: i64,
     /// When it is, or the unused answer is, void.
     pub expires_ms: i64,
 }
@@ -82,6 +86,16 @@ pub enum ApprovalState {
 }
 
 impl ApprovalState {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Answered => "answered",
+            Self::Used => "used",
+            Self::Expired => "expired",
+            Self::Void => "void",
+        }
+    }
+
     fn parse(text: &str) -> Self {
         match text {
             "open" => Self::Open,
@@ -132,6 +146,27 @@ impl AnswerKind {
             Self::Deny => "deny",
         }
     }
+
+    fn parse(text: &str) -> Self {
+        match text {
+            "once" => Self::Once,
+            "session" => Self::Session,
+            _ => Self::Deny,
+        }
+    }
+}
+
+/// Which questions are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ApprovalFilter {
+    /// Only in this state.
+    pub state: Option<ApprovalState>,
+    /// Only of this principal.
+    pub principal: Option<String>,
+    /// Only older than the one with this id.
+    pub before: Option<String>,
+    /// At most so many.
+    pub limit: u32,
 }
 
 /// What "this session" allows.
@@ -145,8 +180,20 @@ pub struct SessionAllow {
     pub definition: String,
 }
 
-const COLUMNS: &str =
-    "id, principal, profile, session, tool, payload, state, created_ms, expires_ms";
+const COLUMNS: &str = "id, principal, profile, session, tool, payload, state, answer, reason, \
+                       answered_by, created_ms, answered_ms, expires_ms";
+
+fn answer(row: &AnyRow) -> Result<Option<Answer>, Error> {
+    let kind: String = row.try_get("answer")?;
+    if kind.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Answer {
+        kind: AnswerKind::parse(&kind),
+        reason: row.try_get("reason")?,
+        by: row.try_get("answered_by")?,
+    }))
+}
 
 fn row(row: &AnyRow) -> Result<ApprovalRow, Error> {
     Ok(ApprovalRow {
@@ -157,7 +204,9 @@ fn row(row: &AnyRow) -> Result<ApprovalRow, Error> {
         tool: row.try_get("tool")?,
         payload: row.try_get("payload")?,
         state: ApprovalState::parse(row.try_get::<String, _>("state")?.as_str()),
+        answer: answer(row)?,
         created_ms: row.try_get("created_ms")?,
+        answered_ms: row.try_get("answered_ms")?,
         expires_ms: row.try_get("expires_ms")?,
     })
 }
@@ -234,19 +283,9 @@ impl Store {
         .await?;
         writing.commit().await?;
         let Some(taken) = taken else { return Ok(None) };
-        let kind = match taken.try_get::<String, _>("answer")?.as_str() {
-            "once" => AnswerKind::Once,
-            "session" => AnswerKind::Session,
-            _ => AnswerKind::Deny,
-        };
-        Ok(Some(Taken {
-            id: taken.try_get("id")?,
-            answer: Answer {
-                kind,
-                reason: taken.try_get("reason")?,
-                by: taken.try_get("answered_by")?,
-            },
-        }))
+        let answer = answer(&taken)?
+            .ok_or_else(|| Error::Database("an answered approval holds no answer".to_owned()))?;
+        Ok(Some(Taken { id: taken.try_get("id")?, answer }))
     }
 
     /// Gives an answer back that was taken for a call of which nothing was done. It still expires
@@ -276,6 +315,22 @@ impl Store {
              ORDER BY created_ms, id"
         ));
         let found = sqlx::query(statement).bind(now_ms).fetch_all(&mut *self.read().await?).await?;
+        found.iter().map(row).collect()
+    }
+
+    /// Questions, newest first.
+    pub async fn approvals(&self, filter: &ApprovalFilter) -> Result<Vec<ApprovalRow>, Error> {
+        let statement = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM approvals WHERE ($1 = '' OR state = $1) \
+             AND ($2 = '' OR principal = $2) AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4"
+        ));
+        let found = sqlx::query(statement)
+            .bind(filter.state.map_or("", ApprovalState::name))
+            .bind(filter.principal.as_deref().unwrap_or_default())
+            .bind(filter.before.as_deref().unwrap_or_default())
+            .bind(i64::from(filter.limit))
+            .fetch_all(&mut *self.read().await?)
+            .await?;
         found.iter().map(row).collect()
     }
 
@@ -340,7 +395,11 @@ impl Store {
         };
         Ok(Error::Conflict(match row.state {
             ApprovalState::Answered | ApprovalState::Used => {
-                format!("approval {id} was answered already")
+                let answer = row.answer.map(|answer| match answer.kind {
+                    AnswerKind::Deny => format!(": {} denied it", answer.by),
+                    AnswerKind::Once | AnswerKind::Session => format!(": {} allowed it", answer.by),
+                });
+                format!("approval {id} was answered already{}", answer.unwrap_or_default())
             }
             ApprovalState::Void => {
                 format!("approval {id} is void: what it was about has changed; make the call again")

@@ -35,6 +35,16 @@ pub struct AuditRow {
 pub struct AuditFilter {
     /// Only of this session.
     pub session: Option<String>,
+    /// Only of this principal.
+    pub principal: Option<String>,
+    /// Only about this tool.
+    pub tool: Option<String>,
+    /// Only with this outcome.
+    pub outcome: Option<String>,
+    /// Only from this time on, in milliseconds since 1970.
+    pub from_ms: Option<i64>,
+    /// Only before this time.
+    pub to_ms: Option<i64>,
     /// Only older than the row with this id.
     pub before: Option<String>,
     /// At most so many.
@@ -83,11 +93,18 @@ impl Store {
         let rows = sqlx::query(
             "SELECT id, at_ms, kind, principal, profile, session, tool, outcome, isolation, \
              detail FROM audit WHERE ($1 = '' OR session = $1) AND ($2 = '' OR id < $2) \
+             AND ($4 = '' OR principal = $4) AND ($5 = '' OR tool = $5) \
+             AND ($6 = '' OR outcome = $6) AND at_ms >= $7 AND at_ms < $8 \
              ORDER BY id DESC LIMIT $3",
         )
         .bind(filter.session.as_deref().unwrap_or_default())
         .bind(filter.before.as_deref().unwrap_or_default())
         .bind(i64::from(filter.limit))
+        .bind(filter.principal.as_deref().unwrap_or_default())
+        .bind(filter.tool.as_deref().unwrap_or_default())
+        .bind(filter.outcome.as_deref().unwrap_or_default())
+        .bind(filter.from_ms.unwrap_or(i64::MIN))
+        .bind(filter.to_ms.unwrap_or(i64::MAX))
         .fetch_all(&mut *self.read().await?)
         .await?;
         rows.iter()

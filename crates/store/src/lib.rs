@@ -10,6 +10,7 @@ mod migrate;
 
 mod approvals;
 mod audit;
+mod background;
 mod credentials;
 mod events;
 mod owners;
@@ -20,15 +21,17 @@ mod sessions;
 mod contract;
 
 pub use approvals::{
-    Answer, AnswerKind, ApprovalRow, ApprovalState, Asked, NewApproval, SessionAllow, Taken,
+    Answer, AnswerKind, ApprovalFilter, ApprovalRow, ApprovalState, Asked, NewApproval,
+    SessionAllow, Taken,
 };
 pub use audit::{AuditFilter, AuditRow};
+pub use background::{BackgroundFilter, BackgroundRow, BackgroundState};
 pub use credentials::{CredentialPlace, CredentialRow};
 pub use dialect::Store;
 pub use events::{EventHead, EventRow, NewEvent};
 pub use owners::Owner;
 pub use scripts::{IntentRow, IntentState, ScriptRow, ScriptState};
-pub use sessions::SessionRow;
+pub use sessions::{SessionFilter, SessionRow, SessionSeen};
 
 /// Why the store could not do something.
 #[derive(Debug, thiserror::Error)]

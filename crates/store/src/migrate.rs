@@ -5,10 +5,11 @@
 use crate::dialect::Durability;
 use crate::{Error, Store};
 
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 4] = [
     include_str!("../migrations/0001_first.sql"),
     include_str!("../migrations/0002_events.sql"),
     include_str!("../migrations/0003_credentials.sql"),
+    include_str!("../migrations/0004_background.sql"),
 ];
 
 pub(crate) async fn run(store: &Store) -> Result<(), Error> {

@@ -54,6 +54,14 @@ impl ScriptState {
             Self::Interrupted => "interrupted",
         }
     }
+
+    fn parse(text: &str) -> Self {
+        match text {
+            "running" => Self::Running,
+            "finished" => Self::Finished,
+            _ => Self::Interrupted,
+        }
+    }
 }
 
 /// A call that writes.
@@ -305,16 +313,24 @@ impl Store {
         rows.iter().map(intent).collect()
     }
 
+    /// A script, how it is and when it ended (0 before).
+    pub async fn script(&self, id: &str) -> Result<Option<(ScriptRow, ScriptState, i64)>, Error> {
+        let statement = sqlx::AssertSqlSafe(format!(
+            "SELECT {SCRIPT}, state, ended_ms FROM scripts WHERE id = $1"
+        ));
+        let found =
+            sqlx::query(statement).bind(id).fetch_optional(&mut *self.read().await?).await?;
+        let Some(row) = found else { return Ok(None) };
+        let state = ScriptState::parse(row.try_get::<String, _>("state")?.as_str());
+        Ok(Some((script(&row)?, state, row.try_get("ended_ms")?)))
+    }
+
     /// How a script is, if it is known.
     pub async fn script_state(&self, id: &str) -> Result<Option<ScriptState>, Error> {
         let state: Option<String> = sqlx::query_scalar("SELECT state FROM scripts WHERE id = $1")
             .bind(id)
             .fetch_optional(&mut *self.read().await?)
             .await?;
-        Ok(state.map(|state| match state.as_str() {
-            "running" => ScriptState::Running,
-            "finished" => ScriptState::Finished,
-            _ => ScriptState::Interrupted,
-        }))
+        Ok(state.map(|state| ScriptState::parse(&state)))
     }
 }

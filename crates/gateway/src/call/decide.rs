@@ -1,11 +1,14 @@
 //! `resolve → check → decide`: what is called, whether it could work, and what the table says.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::{Call, Caller};
+use crate::background::Begun;
 use crate::catalog::Known;
+use crate::config::Scripts;
 use crate::gateway::{Gateway, visible};
 use crate::policy::{self, Decision, Facts, From};
 use crate::request::Failure;
@@ -26,6 +29,25 @@ pub(super) enum Plan {
     Tool(Arc<Known>, Facts),
     Script(Box<run_script::Plan>),
     Own(&'static own::Entry),
+}
+
+impl Plan {
+    /// What has to be known of it if it goes on in the background; nothing if it must not.
+    pub(super) fn begun(&self, scripts: &Scripts) -> Option<Begun> {
+        match self {
+            Self::Tool(_, facts) => Some(Begun {
+                description: String::new(),
+                task_only: facts.task_only,
+                longest: Duration::from_secs(scripts.call_timeout_sec),
+            }),
+            Self::Script(plan) => Some(Begun {
+                description: plan.description.clone(),
+                task_only: false,
+                longest: Duration::from_secs(scripts.timeout_sec),
+            }),
+            Self::Own(_) => None,
+        }
+    }
 }
 
 /// Name → source and definition, as far as the session may see them.
@@ -55,11 +77,12 @@ pub(super) async fn check(gateway: &Gateway, call: &Call, target: Target) -> Res
     let wrong = |reason: String| call.failure(script::Kind::InvalidArguments, reason);
     match target {
         Target::Tool(known, facts) => {
-            if facts.task_only && matches!(call.caller, Caller::Direct(_)) {
+            if facts.task_only && matches!(call.caller, Caller::Direct(_)) && call.begun.is_none() {
                 return Err(call.failure(
                     script::Kind::TaskOnly,
                     format!(
-                        "{} can only be run as a background task, which this version cannot do",
+                        "{} can only be run in the background, which calls from the command line \
+                         never are, and no call where background_calls.auto_after_sec is 0",
                         known.name
                     ),
                 ));

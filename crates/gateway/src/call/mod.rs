@@ -4,22 +4,25 @@
 //! [`Caller`]. The road can be walked again: *approve* does not wait for a person but answers
 //! [`Outcome::NeedsApproval`], and the same call made later finds the answer. *run* needs a
 //! [`Grant`], which only *approve* can make. A call runs in a task of its own, so that a caller who
-//! goes away cancels it and it is still recorded.
+//! goes away cancels it and it is still recorded; one that takes long goes on without them (`job`).
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::background::{Begun, Reports};
 use crate::gateway::{Gateway, visible};
 use crate::policy::Effect;
-use crate::request::{Failure, Origin, Outcome, Progress, Request};
+use crate::request::{Failure, Origin, Outcome};
 use crate::session::Session;
 use crate::sources::run_script::{self, Script};
 use crate::sources::tool;
 use crate::{audit, json, refusal};
+
+mod job;
 
 mod decide;
 
@@ -48,7 +51,11 @@ pub(crate) struct Call {
     pub(crate) caller: Caller,
     /// Its number in the script; 0 for a direct call.
     pub(crate) number: u64,
-    pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    pub(crate) progress: Option<Arc<Reports>>,
+    /// Told when its work begins; of calls that may go on in the background.
+    pub(crate) begun: Option<watch::Sender<Option<Begun>>>,
+    /// What goes along with it to the tool's server.
+    pub(crate) passed: mcp::Passed,
     /// Where a script's prints go instead of into the answer.
     pub(crate) prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
     pub(crate) cancel: CancellationToken,
@@ -96,74 +103,8 @@ impl Ended {
 }
 
 impl Gateway {
-    /// Carries out a call. If the returned future is dropped, the call is cancelled.
-    pub async fn call(self: &Arc<Self>, request: Request) -> Outcome {
-        self.carry_out(request, None).await
-    }
-
-    /// Like [`Gateway::call`], but what a script prints goes to `prints` as it comes, byte for byte
-    /// and all of it; the answer holds the rest.
-    pub async fn call_printing(
-        self: &Arc<Self>,
-        request: Request,
-        prints: mpsc::UnboundedSender<Vec<u8>>,
-    ) -> Outcome {
-        self.carry_out(request, Some(prints)).await
-    }
-
-    async fn carry_out(
-        self: &Arc<Self>,
-        request: Request,
-        prints: Option<mpsc::UnboundedSender<Vec<u8>>>,
-    ) -> Outcome {
-        let Request { session, tool, arguments, origin, progress, cancel } = request;
-        let failure = Failure {
-            tool: json::cut(&tool, 200),
-            kind: script::Kind::Cancelled,
-            message: "the gateway is closing".to_owned(),
-            retryable: true,
-        };
-        if self.stop.is_cancelled() {
-            return Outcome::Refused(failure);
-        }
-        let ended = self.stop.child_token();
-        let dropped = ended.clone().drop_guard();
-        let call = Call {
-            session,
-            tool,
-            arguments,
-            caller: Caller::Direct(origin),
-            number: 0,
-            progress,
-            prints,
-            cancel: ended.clone(),
-            at: jiff::Timestamp::now(),
-            began: Instant::now(),
-        };
-        let gateway = self.clone();
-        let job = self.jobs.spawn(async move { gateway.travel(call).await });
-        tokio::pin!(job);
-        let outcome = tokio::select! {
-            outcome = &mut job => outcome,
-            () = cancel.cancelled() => {
-                ended.cancel();
-                job.await
-            }
-        };
-        dropped.disarm();
-        outcome.unwrap_or_else(|error| {
-            tracing::error!(%error, "a call broke off");
-            Outcome::Failed(Failure {
-                kind: script::Kind::Upstream,
-                message: "the call broke off because of a fault in pinfold; see its log".to_owned(),
-                retryable: false,
-                ..failure
-            })
-        })
-    }
-
     /// The whole road.
-    pub(crate) async fn travel(self: &Arc<Self>, call: Call) -> Outcome {
+    pub(crate) async fn travel(self: &Arc<Self>, call: Arc<Call>) -> Outcome {
         let mut underway = Underway { call, stage: Stage::Prepare };
         let ready = match self.prepare(&underway.call).await {
             Ok(ready) => ready,
@@ -227,8 +168,11 @@ impl Gateway {
         let approved_by = ready.grant.by().map(str::to_owned);
         let approval = ready.grant.approval();
         underway.stage = Stage::Run;
-        let call = &underway.call;
+        let call = &*underway.call;
         let told = self.tell_started(call);
+        if let Some(begun) = &call.begun {
+            begun.send_replace(ready.plan.begun(&self.scripts));
+        }
         let mut ended = match ready.plan {
             Plan::Tool(known, facts) => tool::run(ready.grant, &self, call, &known, facts).await,
             Plan::Script(plan) => run_script::run(ready.grant, &self, call, *plan).await,
@@ -254,7 +198,7 @@ impl Ready {
 /// A call before *record*. A script that ends drops the calls it waits for: those are written down,
 /// too.
 struct Underway {
-    call: Call,
+    call: Arc<Call>,
     stage: Stage,
 }
 

@@ -78,6 +78,17 @@ pub(crate) fn reopen_calls(workspace: &Path, id: &str) -> Result<File, String> {
     plain_file(file, &failed)
 }
 
+/// Opens one of the files of a script's records for reading.
+pub(crate) fn read(workspace: &Path, id: &str, name: &str) -> Result<File, String> {
+    let path = format!("{}/{name}", path(id)?);
+    let failed = |reason: &str| format!("{path} cannot be read: {reason}");
+    let workspace = open_directory(workspace)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(&workspace, path.as_str(), flags, Mode::empty(), INSIDE)
+        .map_err(|error| failed(&reason(error)))?;
+    plain_file(file, &failed)
+}
+
 /// Opens a directory by a path that was resolved before; fails if it leads through a link now.
 pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub mod upstream;
 
+pub(crate) mod background;
 pub(crate) mod lookup;
 pub(crate) mod own;
 pub(crate) mod run_script;
@@ -49,6 +50,77 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
 
     /// Carries out a call that was decided to be allowed.
     async fn call(&self, call: SourceCall) -> Result<mcp::CallResult, SourceError>;
+
+    /// What it offers besides tools; never waits, and is told of by [`Source::changes`] too.
+    fn extras(&self) -> Arc<Extras> {
+        Arc::default()
+    }
+
+    /// Carries out a request for something besides tools.
+    async fn pass(&self, _request: SourceRequest) -> Result<Box<RawValue>, PassError> {
+        Err(SourceError::Failed("it has nothing besides tools".to_owned()).into())
+    }
+
+    /// Has [`Source::updates`] told of a resource's changes, until as many [`Source::unwatch`].
+    async fn watch(&self, _uri: &str) -> Result<(), PassError> {
+        Err(SourceError::Failed("it does not tell changes of resources".to_owned()).into())
+    }
+
+    /// See [`Source::watch`]; never waits.
+    fn unwatch(&self, _uri: &str) {}
+
+    /// Told the URI of each watched resource that changes.
+    fn updates(&self) -> Option<broadcast::Receiver<Arc<str>>> {
+        None
+    }
+}
+
+/// What a source offers besides tools, in its own names and its own order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Its resources.
+    pub resources: Vec<mcp::Item>,
+    /// Its templates of resources.
+    pub templates: Vec<mcp::Item>,
+    /// Its prompts.
+    pub prompts: Vec<mcp::Item>,
+    /// What it says that it can do.
+    pub abilities: mcp::Abilities,
+}
+
+/// A request for something besides tools.
+#[derive(Debug)]
+pub struct SourceRequest {
+    /// The method.
+    pub method: &'static str,
+    /// The members of `params` without `_meta`, as JSON.
+    pub params: Vec<(&'static str, String)>,
+    /// The name or URI that it is about, where the method has one.
+    pub name: Option<String>,
+    /// Ends the request.
+    pub cancel: CancellationToken,
+    /// Its time limit.
+    pub timeout: Duration,
+    /// What goes along with it.
+    pub passed: mcp::Passed,
+}
+
+/// Why such a request gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum PassError {
+    /// The server answered with an error, which is passed on.
+    #[error("{message} ({code})")]
+    Answered {
+        /// JSON-RPC code.
+        code: i64,
+        /// The server's words.
+        message: String,
+        /// `data`, as it was sent.
+        data: Option<Box<RawValue>>,
+    },
+    /// It gave no answer.
+    #[error(transparent)]
+    Source(#[from] SourceError),
 }
 
 /// What a source offers at one time.
@@ -88,6 +160,8 @@ pub struct SourceCall {
     pub timeout: Duration,
     /// Where progress goes.
     pub progress: Option<mpsc::UnboundedSender<mcp::Progress>>,
+    /// What goes along with it.
+    pub passed: mcp::Passed,
 }
 
 /// Why a source gave no result.

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::background;
 use super::lookup::{DescribeTools, ListTools};
 use super::run_script::{Reach, RunScript};
 use crate::call::{Call, Ended, Grant};
@@ -25,6 +26,9 @@ static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         Entry::new(RunScript(Reach::Read)),
         Entry::new(ListTools),
         Entry::new(DescribeTools),
+        Entry::new(background::Tool::List),
+        Entry::new(background::Tool::Result),
+        Entry::new(background::Tool::Cancel),
     ]
 });
 

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{SourceCall, SourceError};
 use crate::audit;
+use crate::background::Reports;
 use crate::call::{Call, Ended, Grant};
 use crate::catalog::Known;
 use crate::gateway::Gateway;
@@ -37,14 +38,16 @@ pub(crate) async fn run(
         }
     }
     let limit = Duration::from_secs(gateway.scripts.call_timeout_sec);
+    let (reports, reported) = mpsc::unbounded_channel();
     let source_call = SourceCall {
         tool: known.tool.name.clone(),
         arguments: call.arguments.clone(),
         cancel: call.cancel.clone(),
         timeout: limit,
-        progress: call.progress.clone().map(forward),
+        progress: call.progress.is_some().then_some(reports),
+        passed: call.passed.clone(),
     };
-    let sent = known.source.call(source_call);
+    let sent = relayed(known.source.call(source_call), reported, call.progress.as_deref());
     let result = within(sent, &call.cancel, limit).await;
     let state = match &result {
         Ok(result) if result.is_error => store::IntentState::Failed,
@@ -56,7 +59,7 @@ pub(crate) async fn run(
     };
     let unsent = matches!(result, Err(SourceError::Unavailable(_)));
     let outcome = match result {
-        Ok(result) => Outcome::Done(result),
+        Ok(result) => Outcome::Done(gateway.outside(&call.session, known, result)),
         Err(error) => Outcome::Failed(source_failure(call, known, &error, writes)),
     };
     let intent = intent.map(|id| (id, state));
@@ -87,16 +90,29 @@ async fn within(
     }
 }
 
-fn forward(to: mpsc::UnboundedSender<Progress>) -> mpsc::UnboundedSender<mcp::Progress> {
-    let (sender, mut receiver) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Some(progress) = receiver.recv().await {
-            if to.send(Progress::Tool(progress)).is_err() {
-                return;
-            }
+/// Passes progress on, all of it before the result: what is reported last counts most.
+async fn relayed<T>(
+    sent: impl Future<Output = T>,
+    mut reported: mpsc::UnboundedReceiver<mcp::Progress>,
+    to: Option<&Reports>,
+) -> T {
+    let pass = |report| {
+        if let Some(to) = to {
+            to.report(Progress::Tool(report));
         }
-    });
-    sender
+    };
+    tokio::pin!(sent);
+    let result = loop {
+        tokio::select! {
+            biased;
+            Some(report) = reported.recv() => pass(report),
+            result = &mut sent => break result,
+        }
+    };
+    while let Ok(report) = reported.try_recv() {
+        pass(report);
+    }
+    result
 }
 
 fn source_failure(call: &Call, known: &Known, error: &SourceError, writes: bool) -> Failure {

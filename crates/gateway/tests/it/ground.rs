@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use gateway::config::{Approvals, Profile, Scripts, ToolRule, Workspace};
+use gateway::config::{Approvals, BackgroundCalls, Profile, Scripts, ToolRule, Workspace};
 use gateway::policy::{ApprovalRule, Effect, PermissionMode};
 use gateway::sources::{Snapshot, Source, SourceCall, SourceError, State};
 use gateway::{Approval, Failure, Gateway, Origin, Outcome, Parts, Progress, Request, Session};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::{OnceCell, mpsc, watch};
+use tokio::sync::{OnceCell, Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Longest time that anything here may take.
@@ -28,6 +28,8 @@ pub(crate) struct Fake {
     pub(crate) calls: Mutex<Vec<(String, Value)>>,
     pub(crate) cancelled: AtomicU64,
     unsettled: AtomicBool,
+    /// Each permit lets one call of `later` or `job` end.
+    pub(crate) gate: Semaphore,
 }
 
 pub(crate) fn tool(name: &str, more: Value) -> Arc<mcp::Tool> {
@@ -65,10 +67,11 @@ pub(crate) fn tool(name: &str, more: Value) -> Arc<mcp::Tool> {
 /// Every kind of tool that the table knows, and some that misbehave.
 pub(crate) fn tools() -> Vec<Arc<mcp::Tool>> {
     let reads = || json!({"annotations": {"readOnlyHint": true}});
-    let mut tools: Vec<_> = ["get", "fail", "big", "slow", "lost", "down", "dead", "media", "text"]
-        .iter()
-        .map(|name| tool(name, reads()))
-        .collect();
+    let mut tools: Vec<_> =
+        ["get", "fail", "big", "slow", "later", "lost", "down", "dead", "media", "text"]
+            .iter()
+            .map(|name| tool(name, reads()))
+            .collect();
     tools.extend([
         tool("set", json!({})),
         tool("tag", json!({})),
@@ -98,6 +101,7 @@ impl Fake {
             calls: Mutex::default(),
             cancelled: AtomicU64::new(0),
             unsettled: AtomicBool::new(false),
+            gate: Semaphore::new(0),
         })
     }
 
@@ -166,6 +170,21 @@ impl Source for Fake {
                 self.cancelled.fetch_add(1, Ordering::SeqCst);
                 Err(SourceError::Cancelled)
             }
+            "later" | "job" => {
+                if let Some(progress) = &call.progress {
+                    let message = Some("halfway".to_owned());
+                    let _ =
+                        progress.send(mcp::Progress { progress: 1.0, total: Some(2.0), message });
+                }
+                tokio::select! {
+                    permit = self.gate.acquire() => permit.unwrap().forget(),
+                    () = call.cancel.cancelled() => {
+                        self.cancelled.fetch_add(1, Ordering::SeqCst);
+                        return Err(SourceError::Cancelled);
+                    }
+                }
+                Ok(result("at last", Some(json!({"was": arguments})), false))
+            }
             "dead" => std::future::pending().await,
             "lost" | "vanish" => Err(SourceError::Lost("connection reset".into())),
             "garble" => Err(SourceError::Unusable("the result is no object".into())),
@@ -233,8 +252,11 @@ pub(crate) struct Setup {
     pub(crate) workspace: Workspace,
     pub(crate) tools: BTreeMap<String, ToolRule>,
     pub(crate) sources: Vec<Arc<Fake>>,
+    /// The source without prefix.
+    pub(crate) bare: Option<String>,
     pub(crate) engine: Engine,
     pub(crate) expire_sec: u64,
+    pub(crate) auto_after_sec: u64,
     /// Another database than a file in the data directory.
     pub(crate) store: Option<String>,
 }
@@ -253,8 +275,10 @@ impl Default for Setup {
             ]
             .into(),
             sources: vec![Fake::new("fleet")],
+            bare: None,
             engine: Engine::Shared,
             expire_sec: 600,
+            auto_after_sec: 45,
             store: None,
         }
     }
@@ -288,9 +312,11 @@ impl Setup {
             store: store::Store::open(&url).await.unwrap(),
             engine,
             sources: self.sources.into_iter().map(|source| source as Arc<dyn Source>).collect(),
+            bare: self.bare,
             profiles: [("default".to_owned(), profile)].into(),
             scripts: self.scripts,
             approvals: Approvals { expire_sec: self.expire_sec },
+            background: BackgroundCalls { auto_after_sec: self.auto_after_sec },
             data_dir: data.to_owned(),
             isolation: "full".to_owned(),
         })
@@ -342,6 +368,7 @@ impl Ground {
             arguments,
             origin: Origin::Cli,
             progress,
+            passed: mcp::Passed::default(),
             cancel,
         };
         tokio::time::timeout(LIMIT, self.gateway.call(request)).await.expect("ends in time")

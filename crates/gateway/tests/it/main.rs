@@ -6,7 +6,9 @@
 mod ground;
 
 mod answers;
+
 mod approvals;
+mod background;
 mod crash;
 mod events;
 mod names;

@@ -99,6 +99,52 @@ async fn awkward_names_reach_the_right_tool() {
 }
 
 #[tokio::test]
+async fn a_server_without_prefix_shadows_nothing() {
+    let read = || json!({"annotations": {"readOnlyHint": true}});
+    let bare = ["get", "run_script", "tickets__get"].map(|name| tool(name, read()));
+    let bare = Fake::with("fleet", bare.into());
+    let tickets = Fake::with("tickets", vec![tool("get", read())]);
+    let off = crate::ground::rule(None, Some(gateway::policy::ApprovalRule::Off));
+    let setup = Setup {
+        sources: vec![bare.clone(), tickets.clone()],
+        bare: Some("fleet".to_owned()),
+        tools: [("gett".to_owned(), off)].into(),
+        ..Setup::default()
+    };
+    let ground = setup.open().await;
+    let tools = ground.gateway.tools(&ground.session);
+    let named = |tool: &'_ gateway::Listed| (tool.name.clone(), tool.source.clone());
+    let listed: Vec<(String, String)> = tools.iter().map(named).collect();
+    for (name, source) in [
+        ("fleet__run_script", "fleet"),
+        ("fleet__tickets__get", "fleet"),
+        ("get", "fleet"),
+        ("run_script", "pinfold"),
+        ("tickets__get", "tickets"),
+    ] {
+        let with_it: Vec<_> = listed.iter().filter(|one| one.0 == name).collect();
+        assert_eq!(with_it, [&(name.to_owned(), source.to_owned())], "{listed:?}");
+    }
+    for (name, source, calls) in [
+        ("get", &bare, "get"),
+        ("tickets__get", &tickets, "get"),
+        ("fleet__tickets__get", &bare, "tickets__get"),
+        ("fleet__run_script", &bare, "run_script"),
+    ] {
+        let before = source.count(calls);
+        done(ground.call(name, json!({})).await);
+        assert_eq!(source.count(calls), before + 1, "{name}");
+    }
+    let said = ground.run("print(call('get', {}) is not None)", &[]).await;
+    assert!(said.text.ends_with("True"), "{}", said.text);
+    // A rule for a name without prefix can be about this server's tools, and is told if it is not.
+    assert_eq!(ground.gateway.unused_rules("default"), ["gett"]);
+    bare.now(Vec::new(), State::Starting);
+    let failure = refused(ground.call("get", json!({})).await);
+    assert!(failure.message.contains("is still starting"), "{}", failure.message);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_yet_is_not_the_callers_mistake() {
     let ground = Ground::new().await;
     ground.fleet.now(Vec::new(), State::Starting);

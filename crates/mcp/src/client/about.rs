@@ -7,6 +7,7 @@ use super::ServerInfo;
 use crate::error::Error;
 use crate::message::{fields, flag, shorten, text};
 use crate::revision::Revision;
+use crate::server::object::Object;
 
 /// Longest instructions that are kept, in bytes.
 const LONGEST_INSTRUCTIONS: usize = 64 * 1024;
@@ -54,6 +55,7 @@ impl<'a> About<'a> {
         let identity: Identity<'_> = fields(meta.server_info.or(self.server_info));
         ServerInfo {
             revision,
+            abilities: Abilities::read(self.capabilities),
             name: text(identity.name).map(|name| shorten(&name, 200)),
             version: text(identity.version).map(|version| shorten(&version, 200)),
             instructions: text(self.instructions).map(|text| shorten(&text, LONGEST_INSTRUCTIONS)),
@@ -62,22 +64,45 @@ impl<'a> About<'a> {
     }
 }
 
-/// Whether the capabilities say that changes of the tools are told.
-pub(super) fn tells_changes(capabilities: Option<&RawValue>) -> bool {
-    #[derive(Default, Deserialize)]
-    struct Capabilities<'a> {
-        #[serde(borrow, default)]
-        tools: Option<&'a RawValue>,
+/// What a server says that it can do, besides answering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Changes of its tools are told.
+    pub tools_change: bool,
+    /// It has prompts.
+    pub prompts: bool,
+    /// Changes of its prompts are told.
+    pub prompts_change: bool,
+    /// It has resources.
+    pub resources: bool,
+    /// Changes of the list of its resources are told.
+    pub resources_change: bool,
+    /// Changes of single resources are told.
+    pub subscribe: bool,
+    /// It completes arguments.
+    pub completions: bool,
+    /// It sends log messages, as many as it is told to (older revisions).
+    pub logging: bool,
+}
+
+impl Abilities {
+    pub(super) fn read(capabilities: Option<&RawValue>) -> Self {
+        let Some(capabilities) = Object::read(capabilities) else { return Self::default() };
+        let part = |name: &str| capabilities.get(name).filter(|part| part.get() != "null");
+        let says = |name: &str, what: &str| {
+            Object::read(part(name)).is_some_and(|part| flag(part.get(what)) == Some(true))
+        };
+        Self {
+            tools_change: says("tools", "listChanged"),
+            prompts: part("prompts").is_some(),
+            prompts_change: says("prompts", "listChanged"),
+            resources: part("resources").is_some(),
+            resources_change: says("resources", "listChanged"),
+            subscribe: says("resources", "subscribe"),
+            completions: part("completions").is_some(),
+            logging: part("logging").is_some(),
+        }
     }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Tools<'a> {
-        #[serde(borrow, default)]
-        list_changed: Option<&'a RawValue>,
-    }
-    let capabilities: Capabilities<'_> = fields(capabilities);
-    let tools: Tools<'_> = fields(capabilities.tools);
-    flag(tools.list_changed).unwrap_or(false)
 }
 
 /// The best revision of those in the `data.supported` of an error.

@@ -14,11 +14,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::about::{supported, tells_changes};
+use super::about::supported;
 use super::connection::{Connection, Limit};
 use super::inbox::Inbox;
 use super::legacy::initialize;
 use super::modern::{discover, keep_listening};
+use super::watched::Watched;
 use super::{Client, ServerInfo, Shared};
 use crate::censor::Censor;
 use crate::endpoint::Endpoint;
@@ -54,14 +55,16 @@ pub(super) async fn connect(
         Ok(Err(Error::Timeout { .. })) | Err(_) => return Err(attempt.too_late()),
         Ok(agreed) => agreed?,
     };
-    if info.revision.is_modern() && tells_changes(info.capabilities.as_deref()) {
-        tokio::spawn(keep_listening(Arc::clone(&connection), info.revision.clone()));
+    if info.revision.is_modern() {
+        tokio::spawn(keep_listening(Arc::clone(&connection), info.clone()));
     }
+    let watched = Watched::new(&connection, &info);
     let shared = Shared {
         endpoint: endpoint.clone(),
         connection,
         info,
         mirrored: Mutex::new(HashMap::new()),
+        watched,
         left_out: Mutex::new(Vec::new()),
     };
     Ok(Client { shared: Arc::new(shared) })
@@ -181,8 +184,8 @@ impl Attempt<'_> {
                 })?;
                 Transport::Stdio(Stdio::over(process, pipes, &inbox, &closing, &finished)?)
             }
-            Endpoint::Http { url, headers, .. } => {
-                let http = Http::new(url, headers, &inbox, &closing)?;
+            Endpoint::Http { url, headers, login, .. } => {
+                let http = Http::new(url, headers, login.clone(), &inbox, &closing)?;
                 let farewell = http.clone().end_session();
                 let finished = finished.clone();
                 tokio::spawn(async move {
@@ -200,7 +203,11 @@ impl Attempt<'_> {
                 () = reporter.report_changes() => {}
             }
         });
-        Ok(Unfinished(Some(Arc::new(Connection { transport, inbox, closing, finished }))))
+        let connection = Arc::new(Connection { transport, inbox, closing, finished });
+        if let Some(answers) = connection.inbox.answers() {
+            tokio::spawn(send_answers(Arc::clone(&connection), answers));
+        }
+        Ok(Unfinished(Some(connection)))
     }
 
     /// Asks `server/discover`. Over stdio, a server that is silent for long gets `initialize` after
@@ -267,7 +274,18 @@ impl Attempt<'_> {
                             .await
                             .map_err(Probe::Unusable)
                     }
-                    _ => Err(Probe::Unusable(no_common_revision(&message, data.as_deref()))),
+                    // It names what was asked with: it is taken at its word, once.
+                    Some(revision) => match discover(connection, &revision, self.limit(1)).await {
+                        Ok(info) if info.revision.is_modern() => {
+                            connection.inbox.set_modern();
+                            Ok(info)
+                        }
+                        Ok(_) | Err(Error::Rpc { code: code::UNSUPPORTED_VERSION, .. }) => {
+                            Err(Probe::Unusable(no_common_revision(&message, data.as_deref())))
+                        }
+                        Err(error) => Err(Probe::Unusable(error)),
+                    },
+                    None => Err(Probe::Unusable(no_common_revision(&message, data.as_deref()))),
                 }
             }
             Err(
@@ -281,6 +299,21 @@ impl Attempt<'_> {
                 Err(Probe::Unusable(error))
             }
             Err(_) => Err(Probe::Older),
+        }
+    }
+}
+
+/// Sends what is answered to the server's questions, until the connection ends.
+async fn send_answers(connection: Arc<Connection>, mut answers: mpsc::UnboundedReceiver<String>) {
+    loop {
+        tokio::select! {
+            () = connection.closing.cancelled() => return,
+            () = connection.finished.cancelled() => return,
+            Some(answer) = answers.recv() => {
+                if let Err(error) = connection.transport.tell(answer).await {
+                    connection.inbox.journal().line("noise", &error.to_string());
+                }
+            }
         }
     }
 }

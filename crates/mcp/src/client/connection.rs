@@ -9,8 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Progress;
 use super::inbox::Inbox;
+use super::{Asks, Progress};
 use crate::error::Error;
 use crate::message;
 use crate::revision::Revision;
@@ -40,6 +40,12 @@ pub(crate) struct Request<'a> {
     pub(crate) limit: Limit,
     pub(crate) cancel: Option<&'a CancellationToken>,
     pub(crate) progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// More of `_meta`.
+    pub(crate) meta: Vec<(String, Box<RawValue>)>,
+    /// Whether the server may ask during it, and who answers.
+    pub(crate) asking: Option<Option<Asks>>,
+    /// What is declared with it (2026-07-28).
+    pub(crate) capabilities: String,
 }
 
 /// How long to wait.
@@ -69,6 +75,9 @@ impl<'a> Request<'a> {
             limit,
             cancel: None,
             progress: None,
+            meta: Vec::new(),
+            asking: None,
+            capabilities: "{}".to_owned(),
         }
     }
 }
@@ -93,19 +102,32 @@ impl Drop for InFlight<'_> {
 impl Connection {
     /// Asks and waits for the answer.
     pub(crate) async fn request(&self, request: Request<'_>) -> Result<Box<RawValue>, Error> {
+        self.request_asking(request).await.map(|(answer, _)| answer)
+    }
+
+    /// The same, with what the server asked meanwhile and nobody could answer.
+    pub(crate) async fn request_asking(
+        &self,
+        request: Request<'_>,
+    ) -> Result<(Box<RawValue>, Option<String>), Error> {
         if request.cancel.is_some_and(CancellationToken::is_cancelled) {
             return Err(Error::Cancelled);
         }
         let modern = request.revision.is_some_and(Revision::is_modern);
         let wants_progress = request.progress.is_some();
-        let mut ticket = self.inbox.expect(request.progress)?;
+        let mut ticket = self.inbox.expect(request.progress, request.asking)?;
         let in_flight = InFlight {
             connection: self,
             id: ticket.id,
             // An `initialize` must not be cancelled, and a modern stream is simply closed.
             tells: request.method != "initialize" && !(modern && self.transport.is_streamed()),
         };
-        let meta = meta(wants_progress.then_some(ticket.id), request.revision);
+        let meta = meta(
+            &request.meta,
+            wants_progress.then_some(ticket.id),
+            request.revision,
+            &request.capabilities,
+        );
         let mut params = request.params;
         if let Some(meta) = &meta {
             params.push(("_meta", meta));
@@ -166,7 +188,7 @@ impl Connection {
             }
         };
         drop(in_flight);
-        outcome
+        outcome.map(|answer| (answer, ticket.refused()))
     }
 }
 
@@ -180,15 +202,21 @@ impl Connection {
 }
 
 /// `_meta` of a request, if it needs one.
-fn meta(progress_token: Option<i64>, revision: Option<&Revision>) -> Option<String> {
-    let mut fields: Vec<(&str, String)> = Vec::new();
+fn meta(
+    more: &[(String, Box<RawValue>)],
+    progress_token: Option<i64>,
+    revision: Option<&Revision>,
+    capabilities: &str,
+) -> Option<String> {
+    let mut fields: Vec<(&str, String)> =
+        more.iter().map(|(name, value)| (name.as_str(), value.get().to_owned())).collect();
     if let Some(token) = progress_token {
         fields.push(("progressToken", token.to_string()));
     }
     if let Some(revision) = revision.filter(|revision| revision.is_modern()) {
         fields.push(("io.modelcontextprotocol/protocolVersion", message::quote(&revision.0)));
         fields.push(("io.modelcontextprotocol/clientInfo", client_info()));
-        fields.push(("io.modelcontextprotocol/clientCapabilities", "{}".to_owned()));
+        fields.push(("io.modelcontextprotocol/clientCapabilities", capabilities.to_owned()));
     }
     let fields: Vec<(&str, &str)> =
         fields.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -9,6 +9,10 @@ use crate::error::Error;
 use crate::message::{self, quote, shorten, text};
 use crate::revision::{LEGACY, Revision};
 
+/// What we declare. One connection serves many callers: for one who cannot be asked, we answer that
+/// nobody did.
+const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}}}"#;
+
 pub(super) async fn initialize(
     connection: &Connection,
     wanted: &Revision,
@@ -50,6 +54,6 @@ async fn ask(
     let info = client_info();
     let mut request = Request::new("initialize", None, limit);
     request.params =
-        vec![("protocolVersion", &version), ("capabilities", "{}"), ("clientInfo", &info)];
+        vec![("protocolVersion", &version), ("capabilities", CAPABILITIES), ("clientInfo", &info)];
     connection.request(request).await
 }

@@ -14,6 +14,14 @@ mod lists;
 
 mod calls;
 
+mod passing;
+
+mod asks;
+
+mod rounds;
+
+mod watched;
+
 mod connection;
 
 mod inbox;
@@ -28,7 +36,13 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::inbox::Inbox;
 
+pub use self::about::Abilities;
+pub use self::asks::{Asked, Asks, Given};
+pub use self::lists::{Item, Kind};
+pub use self::passing::{Passed, Passing};
+
 use self::connection::Connection;
+use self::watched::Watched;
 use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::journal::Event;
@@ -52,6 +66,7 @@ struct Shared {
     info: ServerInfo,
     /// Of the tools that were listed last, those with arguments that are repeated in headers.
     mirrored: Mutex<HashMap<String, Mirrored>>,
+    watched: Watched,
     /// What of that list could not be used, and why.
     left_out: Mutex<Vec<String>>,
 }
@@ -67,6 +82,8 @@ impl Drop for Shared {
 pub struct ServerInfo {
     /// The revision that was agreed on.
     pub revision: Revision,
+    /// What it can do, as far as that matters here.
+    pub abilities: Abilities,
     /// Its name, for people.
     pub name: Option<String>,
     /// Its version, for people.
@@ -91,6 +108,8 @@ pub struct ToolCall {
     pub timeout: Duration,
     /// Where progress goes; a token is sent only if this is set.
     pub progress: Option<mpsc::UnboundedSender<Progress>>,
+    /// What goes along with it.
+    pub passed: Passed,
 }
 
 /// A progress notification.
@@ -142,6 +161,26 @@ impl Client {
     /// All tools, every page, raw. Definitions that are broken are left out and logged.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         lists::list_tools(&self.shared).await
+    }
+
+    /// Everything of a kind, every page, raw. What is broken is left out and logged.
+    pub async fn list(&self, kind: Kind) -> Result<Vec<Item>, Error> {
+        lists::list(&self.shared, kind).await
+    }
+
+    /// Sends a request that only passes through; its result, as it came.
+    pub async fn pass(&self, passing: Passing) -> Result<Box<RawValue>, Error> {
+        passing::pass(&self.shared, passing).await
+    }
+
+    /// Has changes of a resource told, as [`Event::ResourceUpdated`].
+    pub async fn watch(&self, uri: &str) -> Result<(), Error> {
+        self.shared.watched.add(uri).await
+    }
+
+    /// They are no longer wanted.
+    pub async fn unwatch(&self, uri: &str) {
+        self.shared.watched.remove(uri).await;
     }
 
     /// What of the last list could not be used, and why: the server's words are in it.

@@ -1,5 +1,5 @@
 //! What only 2026-07-28 has: `server/discover`, and `subscriptions/listen`, which tells about
-//! changes of the tool list.
+//! changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::ServerInfo;
 use super::about::About;
 use super::connection::{Connection, Limit, Request};
 use crate::error::Error;
-use crate::message::shorten;
+use crate::message::{object, shorten};
 use crate::revision::Revision;
 
 /// Waits before a stream that ended is opened again: the first, and the longest.
@@ -40,24 +40,43 @@ pub(super) async fn discover(
 }
 
 /// Keeps a stream of changes open until the connection ends or the server refuses one.
-pub(super) async fn keep_listening(connection: Arc<Connection>, revision: Revision) {
+pub(super) async fn keep_listening(connection: Arc<Connection>, info: ServerInfo) {
+    let told = [
+        ("toolsListChanged", info.abilities.tools_change),
+        ("promptsListChanged", info.abilities.prompts_change),
+        ("resourcesListChanged", info.abilities.resources_change),
+    ];
+    let filter: Vec<(&str, &str)> =
+        told.iter().filter(|(_, told)| *told).map(|(name, _)| (*name, "true")).collect();
+    if filter.is_empty() {
+        return;
+    }
+    let filter = object(&filter);
+    // What changed while no stream was open was not told.
+    let missed = || connection.inbox.suspect_change();
     tokio::select! {
         () = connection.closing.cancelled() => {}
         _ = connection.inbox.ended() => {}
-        () = open_again_and_again(&connection, &revision) => {}
+        () = open_again_and_again(&connection, &info.revision, &filter, missed) => {}
     }
 }
 
-async fn open_again_and_again(connection: &Connection, revision: &Revision) {
+/// Opens a stream of what `filter` names, each time that it ends; `missed` is called after a gap.
+pub(super) async fn open_again_and_again(
+    connection: &Connection,
+    revision: &Revision,
+    filter: &str,
+    missed: impl Fn(),
+) {
     let mut pause = FIRST_PAUSE;
     loop {
         let opened = tokio::time::Instant::now();
         let forever = Limit { silence: None, total: None };
         let mut request = Request::new("subscriptions/listen", Some(revision), forever);
-        request.params = vec![("notifications", r#"{"toolsListChanged":true}"#)];
+        request.params = vec![("notifications", filter)];
         let outcome = connection.request(request).await;
         if let Err(error @ (Error::Rpc { .. } | Error::Refused(_) | Error::Connect(_))) = outcome {
-            tracing::debug!(%error, "changes of the tool list are not told");
+            tracing::debug!(%error, "changes are not told");
             return;
         }
         // An answer ends the stream in good order; a loss may be a proxy's time limit.
@@ -66,7 +85,6 @@ async fn open_again_and_again(connection: &Connection, revision: &Revision) {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-        // What changed while no stream was open was not told.
-        connection.inbox.suspect_change();
+        missed();
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use tokens::{Token, tokens};
 pub(crate) use unreadable::{answered, answered_at_ends, asked_at_ends, fault};
 
 pub use lenient::{fields, flag, number, shorten, text};
-pub use write::{notification, object, quote, refusal, reply, request};
+pub use write::{notification, object, quote, raw, refusal, reply, request};
 
 /// Error codes that mean something here.
 pub mod code {
@@ -33,6 +33,8 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// The server failed.
     pub const INTERNAL: i64 = -32603;
+    /// There is no such resource (until 2025-11-25).
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// A header disagrees with the body (2026-07-28).
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare a capability that is needed (2026-07-28).

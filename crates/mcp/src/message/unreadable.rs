@@ -71,7 +71,9 @@ fn ids_of(text: &str, id: fn(Object) -> Option<i64>) -> Vec<i64> {
             Token::Comma if depth == level => key = None,
             // A number at the very end may have been cut off.
             Token::Word if depth == level && key == Some("id") && place.end < text.len() => {
-                object.id = part.parse().ok();
+                // Where there are two in one place, neither is known to be it.
+                object.id = part.parse().ok().filter(|_| !object.has_id);
+                object.has_id = true;
             }
             _ => {}
         }
@@ -88,6 +90,7 @@ fn ids_of(text: &str, id: fn(Object) -> Option<i64>) -> Vec<i64> {
 #[derive(Default)]
 struct Object {
     id: Option<i64>,
+    has_id: bool,
     has_method: bool,
     is_answer: bool,
 }
@@ -180,6 +183,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":7"#, vec![]),
             (r#"{"jsonrpc":"2.0","id":"7","result":NaN}"#, vec![]),
             (r#"{"result":{"id":7,"jsonrpc":NaN"#, vec![]),
+            (r#"{"id":9 7,"result":{}}"#, vec![]),
             ("noise", vec![]),
         ] {
             assert_eq!(answered(text), ids, "{text}");

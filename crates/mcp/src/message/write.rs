@@ -41,6 +41,12 @@ pub fn object(fields: &[(&str, &str)]) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
+/// What was written here, as a value; null if it is none.
+#[must_use]
+pub fn raw(json: impl Into<String>) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap_or_default()
+}
+
 /// A JSON string.
 #[must_use]
 pub fn quote(text: &str) -> String {
@@ -48,5 +54,9 @@ pub fn quote(text: &str) -> String {
 }
 
 fn line(text: String) -> String {
-    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ") } else { text }
+    // Most have none, and a list of tools has megabytes to look through.
+    match memchr::memchr2(b'\n', b'\r', text.as_bytes()) {
+        Some(_) => text.replace(['\n', '\r'], " "),
+        None => text,
+    }
 }

@@ -12,12 +12,12 @@ use super::object::Object;
 use super::peer::{Begun, Outcome, Peer};
 use super::progress::Teller;
 use super::seal::Bound;
-use super::{Answer, Call, Given, Question, Refusal, Reply, Service, results};
+use super::{Answer, Call, Given, Question, Refusal, Reply, Service, results, tasks};
 use crate::client::Progress;
 use crate::message::{fields, text};
 
 /// So often may one call of an older client come back with a question.
-const MOST_QUESTIONS: usize = 4;
+const MOST_QUESTIONS: usize = 16;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +36,7 @@ struct Params<'a> {
 struct Wanted {
     name: String,
     arguments: Box<RawValue>,
+    as_task: bool,
     /// Of a call that is made again with an answer.
     given: Option<Given>,
 }
@@ -95,12 +96,14 @@ fn read<S: Service>(peer: &Peer<S>, begun: &Begun) -> Result<Wanted, Refusal> {
             .get(results::QUESTION)
             .map(|response| Given { state, reply: Reply::read(response) });
     }
-    Ok(Wanted { name, arguments, given })
+    let as_task =
+        peer.service.tasks().is_some() && tasks::is_wanted(&begun.caller, begun.params.as_deref());
+    Ok(Wanted { name, arguments, as_task, given })
 }
 
 impl Reply {
     /// Anything that is not a clear yes or no counts as no answer.
-    fn read(response: &RawValue) -> Self {
+    pub(super) fn read(response: &RawValue) -> Self {
         #[derive(Default, Deserialize)]
         struct Response<'a> {
             #[serde(borrow, default)]
@@ -132,7 +135,7 @@ async fn carry_out<S: Service>(
     wanted: Wanted,
     progress: Option<mpsc::UnboundedSender<Progress>>,
 ) -> Result<String, Refusal> {
-    let Wanted { name, arguments, mut given } = wanted;
+    let Wanted { name, arguments, as_task, mut given } = wanted;
     let about = peer.service.about();
     for _ in 0..MOST_QUESTIONS {
         let call = Call {
@@ -140,6 +143,7 @@ async fn carry_out<S: Service>(
             arguments: arguments.clone(),
             meta: begun.meta.clone(),
             given: given.take(),
+            as_task,
             progress: progress.clone(),
             cancel: begun.running.cancel.clone(),
         };
@@ -148,6 +152,12 @@ async fn carry_out<S: Service>(
                 return Ok(results::called(&about, &result, &begun.caller.revision));
             }
             Answer::Ask(question) => question,
+            Answer::Task(task) => {
+                if !begun.caller.revision.is_modern() {
+                    peer.connection.add_task(&task.id);
+                }
+                return Ok(task.created(&about, &begun.caller.revision));
+            }
         };
         if begun.caller.revision.is_modern() {
             let bound = Bound::new(peer.service.principal(), &name, &arguments);
@@ -162,7 +172,7 @@ async fn carry_out<S: Service>(
 }
 
 /// The round that an older client does not make by itself.
-async fn ask<S: Service>(peer: &Peer<S>, begun: &Begun, question: &Question) -> Reply {
+pub(super) async fn ask<S: Service>(peer: &Peer<S>, begun: &Begun, question: &Question) -> Reply {
     let params = results::form(question, begun.caller.revision.0.as_str() >= "2025-11-25");
     let given_up = async {
         tokio::select! {

@@ -1,6 +1,6 @@
 //! What lasts longer than one request: what was agreed on, what runs, what the client was asked.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::watching::Watching;
 use super::{Caller, Refusal};
 use crate::message::{self, Failure, code};
 
@@ -51,6 +52,10 @@ pub(crate) struct Connection {
     running: Mutex<HashMap<String, CancellationToken>>,
     asked: Mutex<HashMap<i64, oneshot::Sender<Answered>>>,
     next: AtomicI64,
+    /// Tasks of an older client that go on.
+    tasks: Mutex<BTreeSet<String>>,
+    /// Resources whose changes are told.
+    pub(crate) watching: Watching,
     /// Ends everything that runs.
     closing: CancellationToken,
 }
@@ -78,6 +83,8 @@ impl Connection {
             running: Mutex::default(),
             asked: Mutex::default(),
             next: AtomicI64::new(1),
+            tasks: Mutex::default(),
+            watching: Watching::default(),
             closing,
         })
     }
@@ -99,6 +106,22 @@ impl Connection {
         let mut ready = self.ready.subscribe();
         // The sender lives as long as `self`.
         let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// A task was made whose end the client is told.
+    pub(crate) fn add_task(&self, id: &str) {
+        let mut tasks = lock(&self.tasks);
+        if tasks.len() < MOST_RUNNING {
+            tasks.insert(id.to_owned());
+        }
+    }
+
+    pub(crate) fn tasks(&self) -> Vec<String> {
+        lock(&self.tasks).iter().cloned().collect()
+    }
+
+    pub(crate) fn forget_task(&self, id: &str) {
+        lock(&self.tasks).remove(id);
     }
 
     /// Begins a request.

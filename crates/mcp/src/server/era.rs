@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::object::Object;
-use super::{Caller, Refusal};
+use super::{Caller, Refusal, tasks};
 use crate::message::{fields, shorten, text};
 use crate::revision::{LEGACY, MODERN, Revision};
 
@@ -16,6 +16,9 @@ const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
 /// First revision in which a server may ask a person.
 const ASKS_SINCE: &str = "2025-06-18";
+
+/// First revision in which it may have an address opened.
+const OPENS_SINCE: &str = "2025-11-25";
 
 /// Longest name of a client that is kept, in bytes.
 const LONGEST_NAME: usize = 200;
@@ -55,12 +58,20 @@ pub(crate) fn modern(meta: Option<&RawValue>, session: Option<String>) -> Result
     }
     let capabilities = meta.get(CAPABILITIES).filter(|value| value.get().starts_with('{'));
     let capabilities = capabilities.ok_or_else(|| missing(CAPABILITIES))?;
+    let tasks = tasks::are_known(&version, Some(capabilities));
     Ok(Caller {
         revision: Revision(version),
         client: name(meta.get(CLIENT)),
         session,
         asks: shows_forms(Some(capabilities)),
+        tasks,
+        opens: opens_urls(Some(capabilities)),
     })
+}
+
+/// Whether there is a revision in `initialize`.
+pub(crate) fn offers(params: Option<&RawValue>) -> bool {
+    Object::read(params).is_some_and(|params| params.get("protocolVersion").is_some())
 }
 
 /// The caller that `initialize` tells of, with the revision that is answered.
@@ -87,6 +98,8 @@ pub(crate) fn legacy(
         client: name(params.client_info),
         session,
         asks: *revision >= ASKS_SINCE && shows_forms(params.capabilities),
+        tasks: tasks::are_known(revision, params.capabilities),
+        opens: *revision >= OPENS_SINCE && opens_urls(params.capabilities),
     })
 }
 
@@ -100,6 +113,13 @@ fn shows_forms(capabilities: Option<&RawValue>) -> bool {
     let elicitation = fields::<Capabilities<'_>>(capabilities).elicitation;
     Object::read(elicitation)
         .is_some_and(|kinds| kinds.get("form").is_some() || kinds.get("url").is_none())
+}
+
+/// Whether addresses are: they have to be named.
+fn opens_urls(capabilities: Option<&RawValue>) -> bool {
+    let elicitation = Object::read(capabilities)
+        .and_then(|capabilities| Object::read(capabilities.get("elicitation")));
+    elicitation.is_some_and(|kinds| kinds.get("url").is_some_and(|url| url.get() != "null"))
 }
 
 fn name(client: Option<&RawValue>) -> Option<String> {

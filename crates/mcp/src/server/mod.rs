@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Progress;
+use crate::client::{Kind, Progress};
 use crate::revision::Revision;
 
-mod object;
+pub(crate) mod object;
 mod refusal;
 mod results;
 
@@ -27,17 +27,28 @@ mod peer;
 mod call;
 mod listen;
 mod progress;
+mod tasks;
+
+mod lists;
+mod passing;
+mod watching;
 
 mod seal;
 
 mod stdio;
 
+mod headers;
+
 mod http;
 
+pub use headers::Headers;
 pub use http::{Endpoint, Gate};
+pub use passing::{Passage, Wish};
 pub use refusal::Refusal;
 pub use seal::Seal;
 pub use stdio::{serve, serve_stdio};
+pub use tasks::{Task, TaskState, Tasks};
+pub use watching::Watch;
 
 /// What is served. One per principal: who calls is not told again with each request.
 #[async_trait::async_trait]
@@ -51,12 +62,55 @@ pub trait Service: Send + Sync + std::fmt::Debug + 'static {
     /// Every tool, in an order that only depends on which tools there are.
     async fn tools(&self, caller: &Caller) -> Result<Tools, Refusal>;
 
+    /// Which arguments of a tool clients of 2026-07-28 have to repeat in headers; none by default.
+    fn headers(&self, tool: &str) -> Headers {
+        let _ = tool;
+        Headers::default()
+    }
+
     /// Told whenever the tools may have changed.
     fn changes(&self) -> watch::Receiver<u64>;
 
     /// Carries out a call, or says what a person has to be asked first. It has to end soon after
     /// `call.cancel` was cancelled.
     async fn call(&self, caller: &Caller, call: Call) -> Result<Answer, Refusal>;
+
+    /// Calls that go on without their requests, where there are such.
+    fn tasks(&self) -> Option<&dyn Tasks> {
+        None
+    }
+
+    /// Whether there is more than tools: resources, prompts, completion.
+    fn has_more(&self) -> bool {
+        false
+    }
+
+    /// Everything of a kind, in an order that only depends on what there is.
+    async fn list(&self, _caller: &Caller, _kind: Kind) -> Result<Tools, Refusal> {
+        Ok(Tools { definitions: Vec::new(), fresh: Duration::ZERO })
+    }
+
+    /// Told whenever the list of a kind may have changed.
+    fn list_changes(&self, _kind: Kind) -> Option<watch::Receiver<u64>> {
+        None
+    }
+
+    /// Carries out a request for something besides tools, or says what a person has to be asked
+    /// first. It has to end soon after `passage.cancel` was cancelled.
+    async fn pass(&self, _caller: &Caller, _passage: Passage) -> Result<Answer, Refusal> {
+        Err(Refusal::internal("there is nothing besides tools"))
+    }
+
+    /// Has [`Service::updates`] told of changes of a resource for as long as what is returned is
+    /// kept.
+    async fn watch(&self, _caller: &Caller, _uri: &str) -> Result<Watch, Refusal> {
+        Err(Refusal::internal("there is nothing besides tools"))
+    }
+
+    /// Told the URI of each watched resource that changes.
+    fn updates(&self) -> Option<broadcast::Receiver<Arc<str>>> {
+        None
+    }
 
     /// Resolves when the question with this state was answered in another way than by the client,
     /// so that the client need not be waited for; then the call is made again.
@@ -96,6 +150,10 @@ pub struct Caller {
     pub session: Option<String>,
     /// Whether it can show a form to a person.
     pub asks: bool,
+    /// Whether it knows tasks: said so in 2026-07-28, or speaks 2025-11-25.
+    pub tasks: bool,
+    /// Whether it can have a person open an address.
+    pub opens: bool,
 }
 
 /// One call of a tool.
@@ -109,6 +167,8 @@ pub struct Call {
     pub meta: Option<Box<RawValue>>,
     /// What came of the question that this very call was answered with before.
     pub given: Option<Given>,
+    /// The client wants a task and no result; only where there are [`Service::tasks`].
+    pub as_task: bool,
     /// Where progress goes; only there if the client wants any.
     pub progress: Option<mpsc::UnboundedSender<Progress>>,
     /// Ends the call.
@@ -142,15 +202,32 @@ pub enum Answer {
     Result(Arc<RawValue>),
     /// A person has to be asked; only to a caller that [asks](Caller::asks).
     Ask(Question),
+    /// It goes on without the request: only for [`Call::as_task`], or in 2026-07-28 to a caller
+    /// that knows [tasks](Caller::tasks).
+    Task(Box<Task>),
 }
 
-/// A form for a person.
+/// What a person is asked for.
+#[derive(Debug)]
+pub enum Shape {
+    /// A form, by its JSON Schema.
+    Form(Box<RawValue>),
+    /// To open an address; only of a caller that [opens](Caller::opens) them.
+    Link {
+        /// The address.
+        url: String,
+        /// What names it later.
+        id: String,
+    },
+}
+
+/// A question to a person.
 #[derive(Debug)]
 pub struct Question {
     /// What it is about.
     pub message: String,
-    /// JSON Schema of the form.
-    pub schema: Box<RawValue>,
+    /// What is asked for.
+    pub shape: Shape,
     /// Comes back with the reply, unchanged and not to be read or made by the client.
     pub state: String,
     /// How long it can be answered.

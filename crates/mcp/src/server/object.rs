@@ -45,6 +45,11 @@ impl Object {
         self.0.iter().rev().find(|member| member.0 == name).map(|member| &*member.1)
     }
 
+    /// All of them.
+    pub(crate) fn into_members(self) -> Vec<(String, Box<RawValue>)> {
+        self.0
+    }
+
     pub(crate) fn remove(&mut self, name: &str) {
         self.0.retain(|member| member.0 != name);
     }

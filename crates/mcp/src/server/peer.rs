@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::connection::{Connection, Outlet, Running};
-use super::{Caller, Refusal, Seal, Service, call, era, listen, results};
+use super::{Caller, Refusal, Seal, Service, call, era, listen, passing, results, tasks};
 use crate::message::{self, Incoming, LONGEST_BATCH, code, fields};
 use crate::revision::Revision;
 
@@ -179,6 +179,8 @@ impl<S: Service> Peer<S> {
             outlet: outlet.clone(),
         };
         match (method, self.connection.agreed()) {
+            // A request that stands alone and offers no revision to agree on begins no session.
+            ("initialize", _) if era::is_modern(meta.as_deref()) && !era::offers(params) => {}
             ("initialize", _) => return self.initialize(params).map(Course::Over),
             ("server/discover", _) => {}
             // It stands alone, though there may be a session beside it.
@@ -189,21 +191,35 @@ impl<S: Service> Peer<S> {
             ("tools/call", Some(caller)) => {
                 return call::begin(self, begun(caller)).map(Course::On);
             }
-            (_, Some(_)) => return Err(Refusal::unknown_method(method)),
+            (_, Some(caller)) if method.starts_with("tasks/") => {
+                return tasks::begin(self, method, begun(caller)).map(Course::On);
+            }
+            (_, Some(caller)) => {
+                return passing::begin(self, method, begun(caller)).map(Course::On);
+            }
         }
         let caller = era::modern(meta.as_deref(), self.session.clone())?;
         match method {
-            "server/discover" => Ok(Course::Over(results::discovered(&self.service.about()))),
+            "server/discover" => Ok(Course::Over(results::discovered(
+                &self.service.about(),
+                self.service.has_more(),
+                self.service.tasks().is_some(),
+            ))),
             "tools/list" => self.list(begun(caller)),
             "tools/call" => call::begin(self, begun(caller)).map(Course::On),
-            "subscriptions/listen" => Ok(Course::On(listen::begin(self, begun(caller)).boxed())),
-            _ => Err(Refusal::unknown_method(method)),
+            "subscriptions/listen" => listen::begin(self, begun(caller)).map(Course::On),
+            method if method.starts_with("tasks/") => {
+                tasks::begin(self, method, begun(caller)).map(Course::On)
+            }
+            _ => passing::begin(self, method, begun(caller)).map(Course::On),
         }
     }
 
     fn initialize(&self, params: Option<&RawValue>) -> Result<String, Refusal> {
         let caller = era::legacy(params, self.session.clone())?;
-        let result = results::initialized(&self.service.about(), &caller.revision);
+        let (has_more, with_tasks) = (self.service.has_more(), self.service.tasks().is_some());
+        let about = self.service.about();
+        let result = results::initialized(&about, has_more, with_tasks, &caller.revision);
         self.connection.agree(caller);
         Ok(result)
     }

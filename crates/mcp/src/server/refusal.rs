@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::object::Object;
 use crate::message::{code, object, quote};
 
 /// A request that cannot be met. What a tool itself got wrong is not this but a result.
@@ -26,8 +27,56 @@ impl Refusal {
         Self::new(code::INTERNAL, message)
     }
 
+    /// There is no such resource. What older revisions call it is told to older clients.
+    #[must_use]
+    pub fn no_resource(caller: &super::Caller, message: impl Into<String>) -> Self {
+        let old = !caller.revision.is_modern();
+        Self::new(if old { code::RESOURCE_NOT_FOUND } else { code::INVALID_PARAMS }, message)
+    }
+
+    /// What a server answered, passed on. A code that says something about the connection between
+    /// it and us is not the caller's.
+    #[must_use]
+    pub fn passed(
+        caller: &super::Caller,
+        code: i64,
+        message: impl Into<String>,
+        data: Option<&RawValue>,
+    ) -> Self {
+        let refusal = match code {
+            code::RESOURCE_NOT_FOUND => Self::no_resource(caller, message),
+            // How a newer server says that it has no such resource.
+            code::INVALID_PARAMS if names_uri(data) => Self::no_resource(caller, message),
+            code::PARSE
+            | code::INVALID_REQUEST
+            | code::METHOD_NOT_FOUND
+            | code::HEADER_MISMATCH
+            | code::MISSING_CAPABILITY
+            | code::UNSUPPORTED_VERSION => Self::internal(message),
+            code => Self::new(code, message),
+        };
+        Self { data: data.map(|data| data.get().to_owned()), ..refusal }
+    }
+
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
+    }
+
+    /// There is no such method, or not for this.
+    #[must_use]
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(code::METHOD_NOT_FOUND, message)
+    }
+
+    /// The client has to say that it knows an extension first.
+    pub(crate) fn missing_extension(name: &str) -> Self {
+        let extensions = object(&[(name, "{}")]);
+        let required = object(&[("extensions", &extensions)]);
+        Self {
+            code: code::MISSING_CAPABILITY,
+            message: format!("the client has to declare the extension {name} for this"),
+            data: Some(object(&[("requiredCapabilities", &required)])),
+        }
     }
 
     pub(crate) fn unknown_method(method: &str) -> Self {
@@ -67,4 +116,8 @@ impl Refusal {
             ("error", &object(&error)),
         ])
     }
+}
+
+fn names_uri(data: Option<&RawValue>) -> bool {
+    Object::read(data).is_some_and(|data| data.get("uri").is_some())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::object::Object;
-use super::{About, Question, Tools};
+use super::{About, Question, Shape, Tools, tasks};
 use crate::message::{object, quote};
 use crate::revision::{LEGACY, MODERN, Revision};
 
@@ -19,8 +19,19 @@ pub(crate) const QUESTION: &str = "question";
 /// How long what a server says about itself may be taken for true.
 const FRESH: Duration = Duration::from_secs(300);
 
-/// What can be offered.
-const CAPABILITIES: &str = r#"{"tools":{"listChanged":true}}"#;
+/// What can be offered: tools, and more besides them; `revision` is there for an older client.
+fn capabilities(has_more: bool, with_tasks: bool, revision: Option<&Revision>) -> String {
+    let mut all = vec![("tools", r#"{"listChanged":true}"#)];
+    if has_more {
+        all.push(("resources", r#"{"subscribe":true,"listChanged":true}"#));
+        all.push(("prompts", r#"{"listChanged":true}"#));
+        all.push(("completions", "{}"));
+    }
+    if with_tasks {
+        all.extend(tasks::capability(revision));
+    }
+    object(&all)
+}
 
 fn server_info(about: &About) -> String {
     object(&[
@@ -31,27 +42,32 @@ fn server_info(about: &About) -> String {
 }
 
 /// `_meta` with who answers in it.
-fn meta(about: &About) -> String {
+pub(crate) fn meta(about: &About) -> String {
     object(&[(SERVER_INFO, &server_info(about))])
 }
 
 /// Of `initialize`.
-pub(crate) fn initialized(about: &About, revision: &Revision) -> String {
+pub(crate) fn initialized(
+    about: &About,
+    has_more: bool,
+    with_tasks: bool,
+    revision: &Revision,
+) -> String {
     object(&[
         ("protocolVersion", &quote(&revision.0)),
-        ("capabilities", CAPABILITIES),
+        ("capabilities", &capabilities(has_more, with_tasks, Some(revision))),
         ("serverInfo", &server_info(about)),
         ("instructions", &quote(&about.instructions)),
     ])
 }
 
 /// Of `server/discover`.
-pub(crate) fn discovered(about: &About) -> String {
+pub(crate) fn discovered(about: &About, has_more: bool, with_tasks: bool) -> String {
     let revisions: Vec<String> = MODERN.iter().chain(&LEGACY).map(|name| quote(name)).collect();
     object(&[
         ("resultType", r#""complete""#),
         ("supportedVersions", &format!("[{}]", revisions.join(","))),
-        ("capabilities", CAPABILITIES),
+        ("capabilities", &capabilities(has_more, with_tasks, None)),
         ("instructions", &quote(&about.instructions)),
         ("ttlMs", &FRESH.as_millis().to_string()),
         ("cacheScope", r#""private""#),
@@ -61,18 +77,63 @@ pub(crate) fn discovered(about: &About) -> String {
 
 /// Of `tools/list`, all in one page.
 pub(crate) fn listed(about: &About, tools: &Tools, revision: &Revision) -> String {
-    let definitions: Vec<&str> = tools.definitions.iter().map(|tool| tool.get()).collect();
+    listed_page(about, "tools", tools, None, revision)
+}
+
+/// Of a list, one page, with where the next begins.
+pub(crate) fn listed_page(
+    about: &About,
+    field: &str,
+    listed: &Tools,
+    next: Option<&str>,
+    revision: &Revision,
+) -> String {
+    let definitions: Vec<&str> = listed.definitions.iter().map(|one| one.get()).collect();
     let definitions = format!("[{}]", definitions.join(","));
-    if !revision.is_modern() {
-        return object(&[("tools", &definitions)]);
+    let next = next.map(quote);
+    let mut fields = vec![(field, definitions.as_str())];
+    if let Some(next) = &next {
+        fields.push(("nextCursor", next));
     }
-    object(&[
-        ("resultType", r#""complete""#),
-        ("tools", &definitions),
-        ("ttlMs", &tools.fresh.as_millis().to_string()),
-        ("cacheScope", r#""private""#),
-        ("_meta", &meta(about)),
-    ])
+    let (fresh, meta) = (listed.fresh.as_millis().to_string(), meta(about));
+    if revision.is_modern() {
+        fields.insert(0, ("resultType", r#""complete""#));
+        fields.push(("ttlMs", &fresh));
+        fields.push(("cacheScope", r#""private""#));
+        fields.push(("_meta", &meta));
+    }
+    object(&fields)
+}
+
+/// Of what only passes through, with no more changed than the era asks for.
+pub(crate) fn passed(
+    about: &About,
+    result: &RawValue,
+    is_read: bool,
+    revision: &Revision,
+) -> String {
+    let mut object = Object::read(Some(result)).unwrap_or_default();
+    if !revision.is_modern() {
+        for name in ["resultType", "ttlMs", "cacheScope"] {
+            object.remove(name);
+        }
+        return object.write();
+    }
+    object.set("resultType", quote("complete"));
+    if is_read {
+        if object
+            .get("ttlMs")
+            .is_none_or(|fresh| !fresh.get().starts_with(|c: char| c.is_ascii_digit()))
+        {
+            object.set("ttlMs", "0".to_owned());
+        }
+        // Whatever the server says: it was asked with the rights of one.
+        object.set("cacheScope", quote("private"));
+    }
+    let mut meta = Object::read(object.get("_meta")).unwrap_or_default();
+    meta.set(SERVER_INFO, server_info(about));
+    object.set("_meta", meta.write());
+    object.write()
 }
 
 /// Of `tools/call`: what the tool gave, with no more changed than the era asks for.
@@ -111,13 +172,21 @@ pub(crate) fn asking(about: &About, question: &Question, state: &str) -> String 
 /// Parameters of `elicitation/create`.
 pub(crate) fn form(question: &Question, names_mode: bool) -> String {
     let message = quote(&question.message);
-    let mut fields = Vec::new();
-    if names_mode {
-        fields.push(("mode", r#""form""#));
+    match &question.shape {
+        Shape::Form(schema) => {
+            let mut fields = vec![("message", message.as_str()), ("requestedSchema", schema.get())];
+            if names_mode {
+                fields.insert(0, ("mode", r#""form""#));
+            }
+            object(&fields)
+        }
+        Shape::Link { url, id } => object(&[
+            ("mode", r#""url""#),
+            ("message", &message),
+            ("url", &quote(url)),
+            ("elicitationId", &quote(id)),
+        ]),
     }
-    fields.push(("message", message.as_str()));
-    fields.push(("requestedSchema", question.schema.get()));
-    object(&fields)
 }
 
 /// A result of text alone.

@@ -141,10 +141,14 @@ async fn strange_results_break_the_protocol_not_the_client() {
 #[tokio::test]
 async fn requests_of_the_server_are_answered_or_refused() {
     let server = connect(&fixture(FIXTURE, &["asks"])).await.unwrap();
-    let answers = server.call("echo", json!({})).await.unwrap().text;
-    let answers: Vec<Value> = serde_json::from_str(&answers).unwrap();
+    let result = server.call("echo", json!({})).await.unwrap();
+    // What it asked nobody could answer, so what it made of that is no result.
+    assert!(result.is_error && result.text.contains("wants input"), "{}", result.text);
+    let answers = result.text.lines().last().unwrap();
+    let answers: Vec<Value> = serde_json::from_str(answers).unwrap();
     assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": "s0", "result": {}}));
-    for refused in &answers[1..] {
+    assert_eq!(answers[3]["result"], json!({"action": "cancel"}));
+    for refused in &answers[1..3] {
         assert_eq!(refused["error"]["code"], -32601, "{refused}");
     }
     server.client.close().await;
@@ -574,6 +578,7 @@ async fn secrets_in_command_arguments_and_address_are_in_no_error() {
     let address = Endpoint::Http {
         url: format!("http://{secret}.invalid:1/x"),
         headers: BTreeMap::new(),
+        login: None,
         secrets: secrets.clone(),
     };
     let words = ["-c", "echo bad token $0 >&2; exit 1", secret];

@@ -5,13 +5,16 @@
 
 mod foreign_http;
 mod foreign_stdio;
+mod fuzz;
 mod hostile;
 mod hostile_http;
+mod login;
 mod parser;
 mod peer;
 mod serve_any;
 mod serve_http;
 mod serve_peer;
+mod serve_resume;
 mod serve_wire;
 mod service;
 mod support;

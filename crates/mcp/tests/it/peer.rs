@@ -227,7 +227,12 @@ async fn serve(peer: Peer, sessions: bool, json: bool) -> Served {
 impl Served {
     fn endpoint(&self) -> Endpoint {
         let headers = BTreeMap::from([("X-Key".to_owned(), "very-secret-value".to_owned())]);
-        Endpoint::Http { url: self.url.clone(), headers, secrets: mcp::Secrets::default() }
+        Endpoint::Http {
+            url: self.url.clone(),
+            headers,
+            login: None,
+            secrets: mcp::Secrets::default(),
+        }
     }
 
     fn requests(&self) -> Vec<String> {

@@ -9,7 +9,7 @@ use axum::http::Request;
 use mcp::Progress;
 use mcp::server::{
     About, Answer, Call, Caller, Endpoint, Gate, Given, Question, Refusal, Reply, Seal, Service,
-    Tools, serve,
+    Shape, Tools, serve,
 };
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -150,12 +150,14 @@ impl Service for Desk {
                 None if !caller.asks => Answer::text("nobody can be asked", true),
                 None => Answer::Ask(Question {
                     message: "May I?".to_owned(),
-                    schema: to_raw_value(&json!({
-                        "type": "object",
-                        "properties": {"decision": {"type": "string", "enum": ["yes", "no"]}},
-                        "required": ["decision"],
-                    }))
-                    .unwrap(),
+                    shape: Shape::Form(
+                        to_raw_value(&json!({
+                            "type": "object",
+                            "properties": {"decision": {"type": "string", "enum": ["yes", "no"]}},
+                            "required": ["decision"],
+                        }))
+                        .unwrap(),
+                    ),
                     state: "the state".to_owned(),
                     lasts: self.lasts,
                 }),

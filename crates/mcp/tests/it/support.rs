@@ -52,6 +52,7 @@ pub(crate) fn http(url: &str) -> Endpoint {
     Endpoint::Http {
         url: url.to_owned(),
         headers: BTreeMap::new(),
+        login: None,
         secrets: mcp::Secrets::default(),
     }
 }
@@ -89,6 +90,7 @@ pub(crate) fn call(name: &str, arguments: Value) -> ToolCall {
         cancel: CancellationToken::new(),
         timeout: SOON,
         progress: None,
+        passed: mcp::Passed::default(),
     }
 }
 

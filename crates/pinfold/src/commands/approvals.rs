@@ -16,7 +16,6 @@ use crate::{config, terminal};
 const ROWS: usize = 40;
 
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Approvals {
     #[command(subcommand)]
     action: Option<Action>,

@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use serde::Serialize;
 
 use crate::config::file::File;
+use crate::credentials::{self, Standing};
 use crate::failure::Failure;
 use crate::show::Shown;
 use crate::{config, terminal, wiring};
@@ -29,6 +30,8 @@ struct Findings {
     /// Whether a script was parsed by that interpreter inside a sandbox.
     run_script_offered: bool,
     run_script_fault: Option<String>,
+    /// How it stands with logins at servers.
+    logins: Vec<Standing>,
     /// What of the servers' tools could not be offered when they were last listed.
     left_out: Vec<LeftOut>,
 }
@@ -47,12 +50,16 @@ struct Python {
 
 impl Doctor {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<(), Failure> {
-        let (file, passed_over) = config::load_or_default(config).map_err(Failure::usage)?;
+        let (config, passed_over) = config::load_or_none(config).map_err(Failure::usage)?;
         if let Some(reason) = passed_over {
             terminal::say(&format!("warning: looked at without a configuration: {reason}"));
         }
-        let mut findings = examine(&file.execute.python).await;
-        findings.left_out = left_out(&file);
+        let python = config.as_ref().map(|config| config.file.execute.python.as_str());
+        let mut findings = examine(python.unwrap_or("auto")).await;
+        if let Some(config) = &config {
+            findings.left_out = left_out(&config.file);
+            findings.logins = credentials::standings(config).await;
+        }
         if self.json {
             let text = serde_json::to_string_pretty(&findings).map_err(Failure::failed)?;
             terminal::print(&format!("{text}\n"))
@@ -89,6 +96,7 @@ async fn examine(python: &str) -> Findings {
         python_fault: None,
         run_script_offered: false,
         run_script_fault: None,
+        logins: Vec::new(),
         left_out: Vec::new(),
     };
     let sandbox = match sandbox::Sandbox::start(sandbox::Options::default()).await {
@@ -171,6 +179,9 @@ fn report(findings: &Findings) -> String {
         (false, Some(fault)) => format!("run_script: not offered: {fault}"),
         (false, None) => "run_script: not offered, for the reason above".to_owned(),
     });
+    for login in &findings.logins {
+        lines.push(format!("server {}: {}", login.server, login.standing));
+    }
     for LeftOut { server, why } in &findings.left_out {
         lines.push(format!("left out, when {server} was last asked: {}", Shown::line(why)));
     }

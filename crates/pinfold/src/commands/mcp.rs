@@ -43,11 +43,16 @@ impl Mcp {
             &self.profile,
             wiring::PRINCIPAL,
             &key,
-            &wiring::command_options(Some(&self.profile), given),
+            // No page: nothing is known of a `pinfold serve` that shares the store.
+            serving::Answers {
+                command_options: wiring::command_options(Some(&self.profile), given),
+                page: None,
+            },
             published,
         );
         let opening = async {
-            let started = wiring::start(&config, &[&self.profile]).await?;
+            let started =
+                wiring::start(&config, &[&self.profile], wiring::Lifetime::Server).await?;
             // What is wrong with its workspace should be told now, not to the first caller.
             let session = started.gateway.session(wiring::PRINCIPAL, &self.profile, &key).await;
             if let Err(error) = session {

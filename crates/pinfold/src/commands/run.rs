@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use gateway::sources::State;
-use gateway::{Answer, Approval, Failure as Refusal, Origin, Outcome, Request};
+use gateway::{
+    Answer, Approval, ApprovalState, Failure as Refusal, Gateway, Origin, Outcome, Request,
+};
 use script::Kind;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,6 +27,9 @@ const LAST_PRINTS: Duration = Duration::from_secs(2);
 
 /// How often the same call may come back with a new question before something is wrong.
 const MOST_QUESTIONS: usize = 4;
+
+/// How often it is looked whether a question was answered elsewhere.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Run {
@@ -94,6 +99,10 @@ impl Run {
                 Outcome::Done(result) => return show(&result, open.session.workspace(), printed),
                 Outcome::Refused(refusal) => return Err(self.refused(open, &refusal)),
                 Outcome::Failed(failure) => return Err(Failure::failed(anyhow!(failure.message))),
+                Outcome::Background(call) => {
+                    // What is called from here never does.
+                    return Err(Failure::failed(anyhow!("it goes on as {}", call.id)));
+                }
                 Outcome::NeedsApproval(approval) => {
                     self.decide(open, *approval, again, cancel).await?;
                 }
@@ -124,6 +133,7 @@ impl Run {
             arguments: arguments.to_owned(),
             origin: Origin::Cli,
             progress: Some(events),
+            passed: mcp::Passed::default(),
             cancel: cancel.clone(),
         };
         let outcome = open.gateway.call_printing(request, prints).await;
@@ -153,6 +163,7 @@ impl Run {
             let tools = open.gateway.tools(&open.session);
             let answer = tokio::select! {
                 answer = terminal::approve::ask(approval, tools) => answer,
+                over = over_elsewhere(&open.gateway, &id) => return over,
                 () = cancel.cancelled() => return Err(Failure::failed(anyhow!("cancelled"))),
             };
             (answer.unwrap_or(Answer::Deny { reason: "nobody answered".to_owned() }), "terminal")
@@ -185,6 +196,36 @@ impl Run {
             }
             Kind::UnknownTool if withheld() => Failure::refused(error),
             _ => Failure::failed(error),
+        }
+    }
+}
+
+/// Waits until a question is no longer open, while somebody looks at it here.
+async fn over_elsewhere(gateway: &Gateway, id: &str) -> Result<(), Failure> {
+    loop {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        let state = match gateway.approval(id).await {
+            Ok(approval) => approval.map_or(ApprovalState::Void, |approval| approval.state),
+            // The answer will tell.
+            Err(_) => continue,
+        };
+        match state {
+            ApprovalState::Open => {}
+            ApprovalState::Answered | ApprovalState::Used => {
+                terminal::say("\nthe question was answered elsewhere");
+                return Ok(());
+            }
+            ApprovalState::Expired => {
+                return Err(Failure::refused(anyhow!(
+                    "the question has expired before it was answered; run it again to be asked \
+                     again"
+                )));
+            }
+            ApprovalState::Void => {
+                return Err(Failure::refused(anyhow!(
+                    "what the question was about has changed; run it again to be asked again"
+                )));
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use gateway::config::{Approvals, Profile, Scripts, Server};
+use gateway::config::{Approvals, BackgroundCalls, Profile, Scripts, Server};
 use serde::Deserialize;
 
 /// The whole file.
@@ -23,10 +23,14 @@ pub(crate) struct File {
     pub(crate) data_dir: PathBuf,
     /// `sqlite://…` or `postgres://…`; `pinfold.db` in `data_dir` if absent.
     pub(crate) database: Option<String>,
+    /// What the logins at servers are sealed with, 32 bytes; a file in `data_dir` if absent.
+    pub(crate) credentials_key: Option<Secret>,
     /// An `mcpServers` file of another client, to be imported.
     pub(crate) mcp_config: Option<PathBuf>,
     /// Who may use the HTTP API; absent: loopback only.
     pub(crate) auth: Option<Auth>,
+    /// Bounds of what `pinfold serve` takes.
+    pub(crate) limits: Limits,
     /// Bounds of `run_script`.
     pub(crate) scripts: Scripts,
     /// The execution service.
@@ -48,8 +52,10 @@ impl Default for File {
             public_url: None,
             data_dir: PathBuf::from("data"),
             database: None,
+            credentials_key: None,
             mcp_config: None,
             auth: None,
+            limits: Limits::default(),
             scripts: Scripts::default(),
             execute: Execute::default(),
             background_calls: BackgroundCalls::default(),
@@ -57,6 +63,17 @@ impl Default for File {
             servers: BTreeMap::new(),
             profiles: BTreeMap::new(),
         }
+    }
+}
+
+/// A text that is not shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
     }
 }
 
@@ -99,13 +116,41 @@ pub(crate) enum Role {
     Admin,
 }
 
+/// What `pinfold serve` takes; 0 is no bound.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    /// Requests of one token in a second, over a longer time.
+    pub(crate) requests_per_sec: u32,
+    /// Requests of one token at once.
+    pub(crate) burst: u32,
+    /// Open connections; more wait until one is closed.
+    pub(crate) connections: u32,
+    /// Listeners to events at once.
+    pub(crate) listeners: u32,
+    /// Seconds until the headers of a request have to be there.
+    pub(crate) header_sec: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            requests_per_sec: 500,
+            burst: 1_000,
+            connections: 4_000,
+            listeners: 2_000,
+            header_sec: 30,
+        }
+    }
+}
+
 /// `POST /execute` and `execute_script`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Execute {
     /// `auto` or the path of an interpreter; scripts use the same one.
     pub(crate) python: String,
-    /// Python children that wait ready.
+    /// Interpreters that may wait for the next script of a server.
     pub(crate) warm_python: u32,
     /// Node processes that wait ready.
     pub(crate) warm_node: u32,
@@ -161,20 +206,6 @@ impl Default for DefaultPackages {
 pub(crate) struct Network {
     /// Host names; none by default.
     pub(crate) allow: Vec<String>,
-}
-
-/// Calls that take long.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct BackgroundCalls {
-    /// Seconds after which a call goes on in the background.
-    pub(crate) auto_after_sec: u64,
-}
-
-impl Default for BackgroundCalls {
-    fn default() -> Self {
-        Self { auto_after_sec: 45 }
-    }
 }
 
 fn words(words: &[&str]) -> Vec<String> {

@@ -12,6 +12,8 @@ mod overrides;
 
 mod import;
 
+mod login;
+
 mod secrets;
 
 mod workspaces;
@@ -24,6 +26,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow, bail};
 use gateway::config::{Backend, Profile, Server};
@@ -31,7 +34,7 @@ use serde::Deserialize;
 
 use diagnose::Document;
 pub(crate) use diagnose::did_you_mean;
-use file::File;
+use file::{File, Role};
 use find::Chosen;
 
 /// The commented file with every default, as `pinfold --print-default-config` shows it.
@@ -47,8 +50,24 @@ pub(crate) struct Config {
     pub(crate) file: File,
     /// The address of the database, expanded.
     pub(crate) database: String,
+    /// As it was named by the person, for commands to be typed.
+    given: Option<PathBuf>,
+    /// What nothing may show; one for the whole process, since it grows.
+    secrets: OnceLock<mcp::Secrets>,
+    /// Values that came by `PINFOLD_*` variables to where a secret may stand.
+    overridden: Overridden,
     /// For messages.
     documents: Documents,
+}
+
+/// Values of variables; its `Debug` shows none.
+#[derive(Clone, Default)]
+struct Overridden(Vec<String>);
+
+impl std::fmt::Debug for Overridden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Overridden({})", self.0.len())
+    }
 }
 
 struct Documents {
@@ -86,18 +105,18 @@ pub(crate) fn load(given: Option<&Path>) -> anyhow::Result<Config> {
              (pinfold --print-default-config shows what can stand in it)"
         );
     };
-    read(&path, chosen)
+    Ok(Config { given: given.map(Path::to_owned), ..read(&path, chosen)? })
 }
 
-/// Like [`load`], with the defaults where there is no file, or none that the person trusts: the
-/// second value then says so.
-pub(crate) fn load_or_default(given: Option<&Path>) -> anyhow::Result<(File, Option<String>)> {
-    let Some((path, chosen)) = find::find(given)? else { return Ok((File::default(), None)) };
+/// Like [`load`], with nothing where there is no file, or none that the person trusts: the second
+/// value then says so.
+pub(crate) fn load_or_none(
+    given: Option<&Path>,
+) -> anyhow::Result<(Option<Config>, Option<String>)> {
+    let Some((path, chosen)) = find::find(given)? else { return Ok((None, None)) };
     match read(&path, chosen) {
-        Ok(config) => Ok((config.file, None)),
-        Err(error) if error.is::<find::Untrusted>() => {
-            Ok((File::default(), Some(error.to_string())))
-        }
+        Ok(config) => Ok((Some(Config { given: given.map(Path::to_owned), ..config }), None)),
+        Err(error) if error.is::<find::Untrusted>() => Ok((None, Some(error.to_string()))),
         Err(error) => Err(error),
     }
 }
@@ -150,8 +169,10 @@ fn read(path: &Path, chosen: Chosen) -> anyhow::Result<Config> {
         }
     }
 
+    login::check_written(&as_written, &own)?;
+    let overridden = Overridden(overrides::secrets(&overrides));
     let documents = Documents { own, imported, imported_servers, left_out };
-    let config = finish(file, &directory, documents)?;
+    let config = Config { overridden, ..finish(file, &directory, documents)? };
     config.require_trust(chosen)?;
     Ok(config)
 }
@@ -185,13 +206,16 @@ fn finish(mut file: File, directory: &Path, documents: Documents) -> anyhow::Res
         None => format!("sqlite://{}/pinfold.db", file.data_dir.display()),
     };
     workspaces::check(&file, &database, &documents, &workspaces::Host::this())?;
-    Ok(Config { file, database, documents })
+    let (given, secrets, overridden) = (None, OnceLock::new(), Overridden::default());
+    Ok(Config { file, database, given, secrets, overridden, documents })
 }
 
 fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
     let own = &documents.own;
     file.scripts.validate().map_err(|fault| own.fault(&[], &fault))?;
     file.approvals.validate().map_err(|fault| own.fault(&[], &fault))?;
+    file.background_calls.validate().map_err(|fault| own.fault(&[], &fault))?;
+    login::check(file, documents)?;
     let servers: Vec<&String> = file.servers.keys().collect();
     let profiles: Vec<&String> = file.profiles.keys().collect();
     for (name, profile) in &file.profiles {
@@ -225,6 +249,16 @@ fn check(file: &File, documents: &Documents) -> anyhow::Result<()> {
             return Err(own.error(
                 &["auth", "tokens"],
                 format!("\"{}\" has no role: give agent, approver or admin", token.name),
+            ));
+        }
+        let has = |role| token.roles.contains(&role);
+        if has(Role::Agent) && has(Role::Approver) {
+            return Err(own.error(
+                &["auth", "tokens"],
+                format!(
+                    "\"{}\" is agent and approver: it would answer for itself; make two tokens",
+                    token.name
+                ),
             ));
         }
         if !file.profiles.contains_key(&token.profile) {
@@ -317,17 +351,42 @@ impl Config {
         Ok(endpoint)
     }
 
+    /// Which of these servers has no prefix. Two of them could have tools of one name, and whose it
+    /// was would depend on which came first.
+    pub(crate) fn bare<'a>(
+        &self,
+        servers: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<Option<&'a str>> {
+        let is_bare = |name: &&str| self.file.servers.get(*name).is_some_and(Server::is_bare);
+        let mut bare = servers.into_iter().filter(is_bare);
+        match (bare.next(), bare.next()) {
+            (Some(first), Some(second)) => Err(self.documents.own.error(
+                &["servers", second, "prefix"],
+                format!("is \"\" as for the server \"{first}\": only one of those used can be"),
+            )),
+            (first, _) => Ok(first),
+        }
+    }
+
     /// What came by `${…}` for any server or for the database, whichever are used: one server may
     /// repeat what was meant for another.
     fn secrets(&self) -> mcp::Secrets {
+        self.secrets.get_or_init(|| self.found_secrets()).clone()
+    }
+
+    fn found_secrets(&self) -> mcp::Secrets {
         let servers = self.file.servers.values().flat_map(|server| {
             let values = server.env.values().chain(server.headers.values()).chain(&server.args);
-            values.chain(&server.command).chain(&server.url)
+            let oauth = server.oauth.iter().flat_map(login::texts);
+            values.chain(&server.command).chain(&server.url).chain(oauth)
         });
-        let found: Vec<String> = servers
+        let key = self.file.credentials_key.iter().map(|key| &key.0);
+        let mut found: Vec<String> = servers
             .chain(&self.file.database)
+            .chain(key)
             .flat_map(|text| secrets::values(text, &secrets::environment))
             .collect();
+        found.extend(self.overridden.0.iter().cloned());
         mcp::Secrets::new(found.iter().map(String::as_str))
     }
 }
@@ -355,6 +414,8 @@ fn expanded(server: &Server, directory: &Path) -> Result<Server, String> {
         runs_from_workspace: server.runs_from_workspace,
         url: server.url.as_deref().map(expand).transpose()?,
         headers: all(&server.headers)?,
+        prefix: server.prefix.clone(),
+        oauth: server.oauth.as_ref().map(|oauth| login::expanded(oauth, &expand)).transpose()?,
     })
 }
 
@@ -368,6 +429,9 @@ fn programs(file: &File) -> Vec<String> {
             (None, Some(url)) => format!("{name}: reaches {url}"),
             (None, None) => format!("{name}: nothing"),
         };
+        if let Some(issuer) = server.oauth.as_ref().and_then(|oauth| oauth.issuer.as_ref()) {
+            line.push_str(&format!(" (logs in at {issuer})"));
+        }
         if let Some(cwd) = &server.cwd {
             line.push_str(&format!(" (in {})", cwd.display()));
         }

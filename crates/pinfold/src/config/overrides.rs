@@ -44,6 +44,35 @@ pub(crate) fn collect(
     found
 }
 
+/// The values that go to where a secret may stand, and came from outside as one by `${…}` does.
+pub(crate) fn secrets(overrides: &[Override]) -> Vec<String> {
+    let mut found = Vec::new();
+    for one in overrides {
+        let path: Vec<&str> = one.path.iter().map(String::as_str).collect();
+        let is_secret = match path[..] {
+            ["database" | "credentials_key"] => true,
+            ["servers", _, "headers" | "env" | "url", ..] => true,
+            ["servers", _, "oauth", ..] => true,
+            // The whole table, or all of them.
+            ["servers"] | ["servers", _] => true,
+            _ => false,
+        };
+        if is_secret {
+            one.readings().iter().for_each(|value| texts(value, &mut found));
+        }
+    }
+    found
+}
+
+fn texts(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| texts(value, found)),
+        Value::Table(table) => table.iter().for_each(|(_, value)| texts(value, found)),
+        other => found.push(other.to_string()),
+    }
+}
+
 /// Lays `overrides` over `table`, each checked by `fits` so that a fault is the variable's, not
 /// the file's.
 pub(crate) fn apply(

@@ -20,6 +20,7 @@ fn every_key_of_the_file_stands_in_the_commented_default() {
     // An unknown key makes the deserializer name all known ones of that table.
     for table in [
         "",
+        "limits",
         "scripts",
         "execute",
         "execute.default_packages",

@@ -8,19 +8,21 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{Request, Response};
+use axum::response::IntoResponse as _;
 use gateway::Gateway;
 use mcp::server::{Endpoint, Gate, Seal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::access::{Guest, Refused};
+use super::access::Guest;
+use super::error::Refusal;
 use super::{Shared, well_known};
 use crate::config::Config;
-use crate::serving::Offer;
+use crate::serving::{Answers, Offer};
 use crate::wiring;
 
 /// Who names no session has this one, one per principal and profile.
-const SESSION: &str = "http";
+pub(super) const SESSION: &str = "http";
 
 /// One endpoint for each who calls and each profile, made when it is first needed.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Doors {
     made: Mutex<BTreeMap<Guest, Arc<Endpoint<Offer>>>>,
     /// The configuration, as it was given.
     given: Option<PathBuf>,
+    /// Where a person answers in a browser.
+    page: Option<String>,
 }
 
 impl Doors {
@@ -44,10 +48,10 @@ impl Doors {
         gate: Gate,
         (opened, sources): (watch::Receiver<Option<Arc<Gateway>>>, watch::Receiver<u64>),
         closing: CancellationToken,
-        given: Option<PathBuf>,
+        (given, page): (Option<PathBuf>, Option<String>),
     ) -> Self {
         let made = Mutex::default();
-        Self { config, seal, gate, opened, sources, closing, made, given }
+        Self { config, seal, gate, opened, sources, closing, made, given, page }
     }
 
     /// Whether the gateway is open.
@@ -55,10 +59,14 @@ impl Doors {
         self.opened.borrow().is_some()
     }
 
-    fn endpoint(&self, guest: Guest) -> Result<Arc<Endpoint<Offer>>, Refused> {
+    pub(super) fn gateway(&self) -> Option<Arc<Gateway>> {
+        self.opened.borrow().clone()
+    }
+
+    fn endpoint(&self, guest: Guest) -> Result<Arc<Endpoint<Offer>>, Refusal> {
         self.config
             .profile(&guest.profile)
-            .map_err(|error| Refused::Forbidden(error.to_string()))?;
+            .map_err(|error| Refusal::forbidden(error.to_string()))?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = made.get(&guest) {
             return Ok(endpoint.clone());
@@ -68,7 +76,13 @@ impl Doors {
             &guest.profile,
             &guest.principal,
             SESSION,
-            &wiring::command_options(Some(&guest.profile), self.given.as_deref()),
+            Answers {
+                command_options: wiring::command_options(
+                    Some(&guest.profile),
+                    self.given.as_deref(),
+                ),
+                page: self.page.clone(),
+            },
             self.opened.clone(),
         );
         let (watching, sources, closing) =
@@ -106,10 +120,16 @@ pub(super) async fn named(
 
 async fn handle(shared: &Shared, profile: Option<&str>, request: Request<Body>) -> Response<Body> {
     let guest = shared.access.agent(request.headers(), profile);
-    match guest.and_then(|guest| shared.doors.endpoint(guest)) {
+    let counted = guest.and_then(|guest| {
+        if !shared.access.is_open() {
+            shared.limits.count(&guest.principal)?;
+        }
+        shared.doors.endpoint(guest)
+    });
+    match counted {
         Ok(endpoint) => endpoint.handle(request).await,
-        Err(refused) => {
-            let mut response = refused.response();
+        Err(refusal) => {
+            let mut response = refusal.into_response();
             if let Some(challenge) = response.headers_mut().get_mut(WWW_AUTHENTICATE) {
                 *challenge = well_known::challenge(shared, request.headers(), profile);
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gateway::{Answer, Approval, Choice, Gateway, Listed};
-use mcp::server::{Caller, Given, Question, Reply};
+use mcp::server::{Caller, Given, Question, Reply, Shape};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(crate) fn question(approval: &Approval, tools: &[Listed], lasts: Duration) -
     });
     Question {
         message: approve::question(approval, tools, ROWS).trim().to_owned(),
-        schema: serde_json::value::to_raw_value(&schema).unwrap_or_default(),
+        shape: Shape::Form(serde_json::value::to_raw_value(&schema).unwrap_or_default()),
         state: approval.id.clone(),
         lasts,
     }
@@ -95,7 +95,7 @@ fn decision(content: Option<&serde_json::value::RawValue>) -> Option<Answer> {
 }
 
 /// For a model whose client asked nobody.
-pub(crate) fn where_to_answer(approval: &Approval, command: &str) -> String {
+pub(crate) fn where_to_answer(approval: &Approval, command: &str, page: Option<&str>) -> String {
     let command = command.replacen("ID", &approval.id, 1);
     let asked: Vec<&str> =
         approval.listed.iter().filter(|tool| tool.asked).map(|tool| tool.name.as_str()).collect();
@@ -106,9 +106,16 @@ pub(crate) fn where_to_answer(approval: &Approval, command: &str) -> String {
     };
     let until = jiff::Timestamp::from_millisecond(approval.expires_ms)
         .map_or_else(|_| "it expires".to_owned(), |at| at.strftime("%H:%M UTC").to_string());
+    let place = match page {
+        Some(page) => format!(
+            "in a browser:\n\n    {page}/{}\n\nor in a terminal:\n\n    {command}",
+            approval.id
+        ),
+        None => format!("in a terminal:\n\n    {command}"),
+    };
     format!(
         "approval needed: {what} was not run, because a person has to allow it first. Until \
-         {until} the user can do that in a terminal:\n\n    {command}\n\nTell the user, and \
+         {until} the user can do that {place}\n\nTell the user, and \
          afterwards make exactly the same call again: it finds the answer. Any change to it would \
          be a new question."
     )

@@ -5,11 +5,17 @@
 
 mod offer;
 
+mod extras;
+
+mod parked;
+
 mod ask;
 
 mod outcome;
 
+mod tasks;
+
 mod key;
 
-pub(crate) use key::seal;
-pub(crate) use offer::Offer;
+pub(crate) use key::{PERSON, person, seal};
+pub(crate) use offer::{Answers, Offer};

@@ -1,10 +1,9 @@
 //! What the gateway says, in MCP's terms.
 
-use gateway::{Failure, Outcome, Progress};
+use gateway::{Outcome, Progress};
 use mcp::server::{Answer, Refusal};
 use script::Kind;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 /// Of a call that needs no approval (any more).
@@ -14,22 +13,12 @@ pub(crate) fn answer(outcome: Outcome) -> Result<Answer, Refusal> {
         Outcome::Refused(failure) if failure.kind == Kind::UnknownTool => {
             Err(Refusal::invalid(failure.message))
         }
-        Outcome::Refused(failure) | Outcome::Failed(failure) => Ok(failed(&failure)),
+        Outcome::Refused(failure) | Outcome::Failed(failure) => {
+            Ok(Answer::Result(failure.result().raw))
+        }
+        Outcome::Background(_) => Err(Refusal::internal("it goes on in the background")),
         Outcome::NeedsApproval(_) => Err(Refusal::internal("an approval is needed")),
     }
-}
-
-/// A failure as the model sees it, with its parts for programs beside it.
-fn failed(failure: &Failure) -> Answer {
-    let kind = serde_json::to_value(failure.kind).unwrap_or_default();
-    let kind = kind.as_str().unwrap_or("failed");
-    let later = if failure.retryable { " (the same call may work later)" } else { "" };
-    let result = json!({
-        "content": [{"type": "text", "text": format!("{kind}: {}{later}", failure.message)}],
-        "isError": true,
-        "_meta": {"pinfold/error": failure},
-    });
-    Answer::Result(serde_json::value::to_raw_value(&result).unwrap_or_default().into())
 }
 
 /// What a call says about itself. A script that reports nothing has no number, only words.
@@ -38,7 +27,9 @@ pub(crate) fn progress(progress: Progress) -> mcp::Progress {
         Progress::Tool(progress) => progress,
         Progress::Script(script) => {
             let plural = if script.calls == 1 { "call" } else { "calls" };
-            let mut message = format!("{} {plural}, {} failed", script.calls, script.failed);
+            let seconds = script.elapsed_ms / 1000;
+            let (calls, failed) = (script.calls, script.failed);
+            let mut message = format!("running for {seconds} s, {calls} {plural}, {failed} failed");
             if let Some(own) = &script.message {
                 message = format!("{own} · {message}");
             }

@@ -129,7 +129,9 @@ mod tests {
     fn approval(code: &str) -> Approval {
         Approval {
             id: "a".to_owned(),
+            state: gateway::ApprovalState::Open,
             principal: "local".to_owned(),
+            profile: "default".to_owned(),
             session: "s".to_owned(),
             tool: "run_script".to_owned(),
             description: Some("restarts\u{1b}[8m everything".to_owned()),
@@ -140,7 +142,9 @@ mod tests {
             listed: vec![gateway::ListedTool { name: "fleet__restart".to_owned(), asked: true }],
             unlisted: vec![("fleet__wipe".to_owned(), 7)],
             choices: vec![Choice::Once, Choice::Deny],
+            asked_ms: 0,
             expires_ms: 0,
+            answer: None,
         }
     }
 

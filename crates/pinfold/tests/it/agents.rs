@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::api::{key, post};
 use crate::foreign::installed;
 use crate::server::Server;
 use crate::world::{World, ended, finish, scripts_run, start, until};
@@ -130,7 +131,23 @@ fn claude_code(http: bool) {
         let open: Value = serde_json::from_str(&list.stdout).ok()?;
         open[0]["id"].as_str().map(str::to_owned)
     });
-    ended(world.pinfold(&["approvals", "approve", &id])).code(0);
+    match &server {
+        Some(server) => {
+            // Answered at once, the call that waits would go on; here it is to be made again.
+            until("the model is told", || {
+                std::fs::read_to_string(&model.log)
+                    .ok()?
+                    .contains("approval needed: ")
+                    .then_some(())
+            });
+            let path = format!("/api/approvals/{id}");
+            let answered = post(server, &key(&world), &path, &json!({"decision": "once"}));
+            assert_eq!(answered.status, 200, "{answered:#?}");
+        }
+        None => {
+            ended(world.pinfold(&["approvals", "approve", &id])).code(0);
+        }
+    }
     world.write("approved", "");
 
     finish(running).code(0).prints("finished");
@@ -139,6 +156,10 @@ fn claude_code(http: bool) {
     assert!(results[0].starts_with("ok · 500 calls, 0 failed"), "{results:#?}");
     assert!(results[0].ends_with("\n125250"), "{results:#?}");
     assert!(results[1].contains(&format!("pinfold approvals approve {id}")), "{results:#?}");
+    if let Some(server) = &server {
+        let page = server.url(&format!("/approvals/{id}"));
+        assert!(results[1].contains(&page), "{results:#?}");
+    }
     assert_eq!(results[2], "noted");
     assert_eq!(world.calls().iter().filter(|call| call.starts_with("note")).count(), 1);
     // It stands in the prompt itself, not behind a search for tools.

@@ -259,3 +259,20 @@ fn the_default_configuration_can_be_printed_and_used() {
     world.write("printed.toml", &printed.stdout);
     ended(world.pinfold(&["tools", "--config", "printed.toml"])).code(0);
 }
+
+#[test]
+fn one_server_can_be_without_prefix() {
+    let second = "[servers.u]\ncommand = 'python3'\nargs = ['FIXTURES/server.py']\nprefix = ''\n";
+    let world = World::with(&format!("{SERVER}prefix = ''\n"));
+    let listed = ended(world.pinfold(&["tools"])).code(0);
+    assert!(listed.stdout.lines().any(|line| line.starts_with("echo ")), "{listed:#?}");
+    assert!(!listed.stdout.contains("t__"), "{listed:#?}");
+    world.run("from agent_tools import call\nprint(call('echo', {'text': 'hi'}))\n", &[]).code(0);
+    assert_eq!(world.calls(), [r#"echo {"text":"hi"}"#]);
+    world.write("pinfold.toml", &format!("{SERVER}prefix = ''\n{second}"));
+    ended(world.pinfold(&["tools"]))
+        .code(2)
+        .says("pinfold.toml:8: `servers.u.prefix` is \"\" as for the server \"t\"");
+    world.write("pinfold.toml", &format!("{SERVER}prefix = 'x'\n"));
+    ended(world.pinfold(&["tools"])).code(2).says("`prefix` can only be \"\"");
+}

@@ -33,7 +33,7 @@ fn ask(server: &Server, path: &str, more: &[&str], method: &str, mut params: Val
     server.send("POST", path, &headers, &body.to_string())
 }
 
-fn call(server: &Server, more: &[&str], tool: &str, arguments: Value) -> Value {
+pub(crate) fn call(server: &Server, more: &[&str], tool: &str, arguments: Value) -> Value {
     let params = json!({"name": tool, "arguments": arguments});
     let answer = ask(server, "/mcp", more, "tools/call", params);
     answer.json()["result"].clone()

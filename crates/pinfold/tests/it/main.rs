@@ -12,9 +12,28 @@ mod serving;
 
 mod http;
 
+mod extras;
+
+mod api;
+mod asking;
+
+mod api_doc;
+
+mod events;
+
+mod page;
+
+mod races;
+
 mod clients;
 
+mod cutting;
+
+mod typescript;
+
 mod agents;
+
+mod background;
 
 mod models;
 
@@ -22,6 +41,7 @@ mod remembered;
 
 mod examples;
 
+mod execution;
 mod foreign;
 
 mod running;
@@ -34,4 +54,11 @@ mod endings;
 
 mod configuration;
 
+mod conformance;
+mod login;
+
+mod secrets;
+
 mod doctor;
+
+mod known_gaps;

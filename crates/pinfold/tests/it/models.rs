@@ -58,6 +58,7 @@ fn own(world: &World, profile: &str) -> Vec<Value> {
     let tools = listed["tools"].as_array().unwrap().iter();
     tools
         .filter(|tool| tool["source"] == "pinfold")
+        .filter(|tool| !tool["name"].as_str().unwrap().starts_with("background_"))
         .map(|tool| tool["definition"].clone())
         .collect()
 }

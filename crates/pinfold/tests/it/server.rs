@@ -12,7 +12,7 @@ use crate::world::World;
 /// A running `pinfold serve`. It is killed when this is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Server {

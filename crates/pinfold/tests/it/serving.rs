@@ -107,6 +107,61 @@ fn a_script_runs_and_its_account_comes_first() {
     assert!(text(&failed).contains("ZeroDivisionError"), "{failed:#}");
 }
 
+/// Says how many seconds its interpreter is old, and leaves something that no other may find.
+const AGE: &str = "import builtins, os
+ticks = int(open('/proc/self/stat').read().rsplit(') ', 1)[1].split()[19])
+age = float(open('/proc/uptime').read().split()[0]) - ticks / os.sysconf('SC_CLK_TCK')
+print(hasattr(builtins, 'left') or os.listdir('/tmp'), age)
+builtins.left = True
+open('/tmp/left', 'w')
+";
+
+/// A client that can run scripts.
+fn with_scripts(world: &World) -> Client {
+    let mut client = Client::start(world, &[]);
+    until("run_script", || client.tools().contains(&"run_script".to_owned()).then_some(()));
+    client
+}
+
+/// Whether the interpreter of a script was there before the script was sent.
+fn was_ready(client: &mut Client) -> bool {
+    let begun = Instant::now();
+    let result = client.call("run_script", &json!({"code": AGE, "description": "its age"}));
+    let took = begun.elapsed();
+    let said = text(&result).lines().last().unwrap_or_default().to_owned();
+    let age = said.strip_prefix("[] ").unwrap_or_else(|| panic!("{result:#}"));
+    age.parse::<f64>().unwrap() > took.as_secs_f64() + 0.02
+}
+
+#[test]
+fn an_interpreter_waits_for_the_next_script_and_serves_no_other() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("");
+    let mut client = with_scripts(&world);
+    assert!(!was_ready(&mut client), "none is started before there is a need");
+    for _ in 0..2 {
+        until("an interpreter that waited", || {
+            std::thread::sleep(Duration::from_millis(300));
+            was_ready(&mut client).then_some(())
+        });
+    }
+}
+
+#[test]
+fn no_interpreter_waits_where_none_may() {
+    if !scripts_run() {
+        return;
+    }
+    let world = World::new("[execute]\nwarm_python = 0\n");
+    let mut client = with_scripts(&world);
+    for _ in 0..4 {
+        assert!(!was_ready(&mut client));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+}
+
 #[test]
 fn a_write_is_asked_about_and_the_answer_counts() {
     let world = World::new("");

@@ -162,6 +162,11 @@ pub(crate) fn ended(command: Command) -> Ended {
     finish(start(command))
 }
 
+/// The same with another bound.
+pub(crate) fn ended_within(command: Command, bound: Duration) -> Ended {
+    finish_within(start(command), bound)
+}
+
 /// Starts a command with its streams caught.
 pub(crate) fn start(mut command: Command) -> Child {
     command
@@ -173,7 +178,11 @@ pub(crate) fn start(mut command: Command) -> Child {
 }
 
 /// Waits for a started command.
-pub(crate) fn finish(mut child: Child) -> Ended {
+pub(crate) fn finish(child: Child) -> Ended {
+    finish_within(child, BOUND)
+}
+
+fn finish_within(mut child: Child, bound: Duration) -> Ended {
     let begun = Instant::now();
     let mut streams = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let stdout = std::thread::spawn(move || {
@@ -188,10 +197,10 @@ pub(crate) fn finish(mut child: Child) -> Ended {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > BOUND {
+        if begun.elapsed() > bound {
             child.kill().unwrap();
             child.wait().unwrap();
-            panic!("no end within {BOUND:?}: {}", lossy(stderr.join().unwrap().unwrap()));
+            panic!("no end within {bound:?}: {}", lossy(stderr.join().unwrap().unwrap()));
         }
         std::thread::sleep(Duration::from_millis(10));
     };

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Act, Bind, Place, Plan, Skip, Watch, skips};
 use crate::cgroup::{self, Cgroups, Controller};
@@ -25,6 +26,8 @@ pub(crate) struct Compiled {
     pub(crate) stdout: (Option<OwnedFd>, Output),
     pub(crate) stderr: (Option<OwnedFd>, Output),
     pub(crate) limits: Limits,
+    /// See [`Spec::waits`].
+    pub(crate) waits: Option<Duration>,
     /// The control groups that bound it, once there are some.
     pub(crate) group: Option<cgroup::Group>,
     /// Kept to name things in errors.
@@ -136,6 +139,7 @@ pub(crate) fn compile(spec: Spec) -> Result<Compiled, Error> {
         stdout: (stdout_reader, spec.stdout),
         stderr: (stderr_reader, spec.stderr),
         limits,
+        waits: spec.waits,
         names,
     })
 }

@@ -116,3 +116,32 @@ async fn a_share_of_cpu() {
     assert_eq!(ended.ending, Ending::TimedOut);
     assert!(ended.usage.cpu < Duration::from_millis(600), "{:?}", ended.usage);
 }
+
+#[tokio::test]
+async fn time_begins_when_what_waits_is_told_to_begin() {
+    for (name, sandbox) in sandboxes().await {
+        let mut spec = shell("read line <&3; sleep 60");
+        let (stdin, _kept) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+        spec.fds = vec![(3, stdin)];
+        spec.limits.wall = Duration::from_millis(200);
+        spec.waits = Some(Duration::from_secs(300));
+        let mut running = sandbox.spawn(spec).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(!running.is_over(), "{name}: it was ended by a time that had not begun");
+        running.begin();
+        let ended = tokio::time::timeout(Duration::from_secs(60), running.wait()).await.unwrap();
+        assert_eq!(ended.ending, Ending::TimedOut, "{name}");
+        assert!(ended.usage.wall < Duration::from_millis(1500), "{name}: {:?}", ended.usage);
+        assert!(running.is_over(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_waits_too_long_is_ended() {
+    for (name, sandbox) in sandboxes().await {
+        let mut spec = shell("sleep 60");
+        spec.waits = Some(Duration::from_millis(200));
+        let ended = run(&sandbox, spec).await;
+        assert_eq!(ended.ending, Ending::TimedOut, "{name}");
+    }
+}

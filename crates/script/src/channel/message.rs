@@ -149,7 +149,7 @@ fn id_of(line: &[u8]) -> Option<u64> {
 
 /// Whether `json`, which is valid, is nested deeper than `bound`. Not recursive, since the script
 /// chooses the depth.
-fn is_deeper_than(bound: usize, json: &str) -> bool {
+pub(crate) fn is_deeper_than(bound: usize, json: &str) -> bool {
     // Quick to see, and true of nearly everything.
     if json.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count() <= bound {
         return false;

@@ -26,5 +26,5 @@ mod report;
 mod lines;
 mod message;
 
-pub(crate) use message::{EndReport, code_line};
+pub(crate) use message::{EndReport, code_line, is_deeper_than};
 pub(crate) use serve::{Pipes, serve};

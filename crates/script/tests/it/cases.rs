@@ -107,22 +107,27 @@ async fn every_case_ends_as_it_says() {
     let mut failures = String::new();
     for python in interpreters().await {
         let (major, minor, _) = python.version;
-        let ground = Ground::with(python).await;
+        let ground = Ground::with(python.clone()).await;
+        let ahead = Ground::ahead(python, 1).await;
+        ahead.run("").await;
         for case in &cases {
             let code = std::fs::read_to_string(case).unwrap();
             let expected = Expected::of(&code);
             if expected.needs.is_some_and(|needed| (major, minor) < needed) {
                 continue;
             }
-            let ran = ground.run(&code).await;
-            let differences = expected.differs(&ran);
-            if !differences.is_empty() {
-                let name = case.file_name().unwrap().to_string_lossy();
-                let shown = ran.shown();
-                let _ = writeln!(
-                    failures,
-                    "=== {name}, Python {major}.{minor}\n{differences}\n{shown}\n"
-                );
+            ahead.waiting((1, 0)).await;
+            for (way, ground) in [("", &ground), (", started ahead", &ahead)] {
+                let ran = ground.run(&code).await;
+                let differences = expected.differs(&ran);
+                if !differences.is_empty() {
+                    let name = case.file_name().unwrap().to_string_lossy();
+                    let shown = ran.shown();
+                    let _ = writeln!(
+                        failures,
+                        "=== {name}, Python {major}.{minor}{way}\n{differences}\n{shown}\n"
+                    );
+                }
             }
         }
     }

@@ -34,6 +34,26 @@ impl Ground {
         Self { engine, workspace: tempfile::tempdir().unwrap(), _data: data }
     }
 
+    /// With interpreters that are started ahead.
+    pub(crate) async fn ahead(python: Python, most: usize) -> Self {
+        let sandbox = Sandbox::start(Options::default()).await.unwrap();
+        let data = tempfile::tempdir().unwrap();
+        let engine = Engine::starting_ahead(sandbox, python, data.path(), most).unwrap();
+        Self { engine, workspace: tempfile::tempdir().unwrap(), _data: data }
+    }
+
+    /// Waits until so many interpreters wait, for scripts and for checks.
+    pub(crate) async fn waiting(&self, (scripts, checks): (usize, usize)) {
+        let there = async {
+            while self.engine.waiting() != (scripts, checks) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let there = tokio::time::timeout(Duration::from_secs(60), there).await;
+        let found = self.engine.waiting();
+        assert!(there.is_ok(), "{found:?} wait instead of {:?}", (scripts, checks));
+    }
+
     /// Runs `code` with bounds that fit a test.
     pub(crate) async fn run(&self, code: &str) -> Ran {
         self.run_with(code, |_| {}).await

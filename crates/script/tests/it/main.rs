@@ -5,9 +5,11 @@
 
 mod ground;
 
+mod ahead;
 mod cases;
 mod check;
 mod endings;
+mod functions;
 mod hostile;
 mod interpreters;
 mod ordinary;

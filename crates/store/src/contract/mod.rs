@@ -6,9 +6,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::*;
+use approvals::*;
+use background::*;
 use credentials::*;
 use events::*;
 
+mod approvals;
+mod background;
 mod credentials;
 mod events;
 
@@ -69,135 +73,16 @@ contract!(
     audit_rows_come_newest_first,
     owners_come_and_go,
     sessions_are_touched_again,
+    a_background_call_ends_once,
+    a_cancelled_background_call_stays_cancelled_and_takes_one_result,
+    background_calls_are_found_by_whose_they_are,
+    what_is_over_is_forgotten_and_what_runs_is_not,
     a_credential_belongs_to_one_server_at_one_address,
     of_two_who_would_renew_a_credential_one_does,
     what_is_renewed_late_does_not_undo_a_new_login,
     many_writers_at_once,
     events_are_read_in_order_and_pruned,
 );
-
-fn question(key: &str, now: i64) -> NewApproval {
-    NewApproval {
-        id: fresh("approval"),
-        key: key.to_owned(),
-        principal: "ann".into(),
-        profile: "default".into(),
-        session: "s".into(),
-        tool: "t".into(),
-        payload: "{\"code\":\"päyload ✓\"}".into(),
-        created_ms: now,
-        expires_ms: now + 100,
-    }
-}
-
-async fn take(store: &Store, key: &str, now: i64) -> Option<Answer> {
-    store.take_answer(key, now).await.unwrap().map(|taken| taken.answer)
-}
-
-fn yes() -> Answer {
-    Answer { kind: AnswerKind::Once, reason: String::new(), by: "bob".into() }
-}
-
-async fn a_question_is_asked_once_and_its_answer_used_once(store: Store) {
-    let key = fresh("key");
-    let first = store.ask(&question(&key, 1000)).await.unwrap();
-    let again = store.ask(&question(&key, 1001)).await.unwrap();
-    assert!(first.is_new && !again.is_new);
-    let (first, again) = (first.row, again.row);
-    assert_eq!(again, ApprovalRow { expires_ms: 1101, ..first.clone() }, "it lasts longer");
-    assert_eq!(first.state, ApprovalState::Open);
-    assert_eq!(first.payload, "{\"code\":\"päyload ✓\"}");
-    assert_eq!(take(&store, &key, 1002).await, None);
-    store.answer(&first.id, &yes(), None, 1003, 1103).await.unwrap();
-    assert!(store.open_approvals(1004).await.unwrap().iter().all(|row| row.id != first.id));
-    assert_eq!(take(&store, &fresh("other"), 1004).await, None);
-    assert_eq!(take(&store, &key, 1004).await, Some(yes()));
-    assert_eq!(take(&store, &key, 1004).await, None);
-    let asked_again = store.ask(&question(&key, 1005)).await.unwrap().row;
-    assert_ne!(asked_again.id, first.id);
-}
-
-async fn an_answer_given_back_is_found_again_until_it_expires(store: Store) {
-    let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    // What nobody has taken, or nobody has answered, is not made an answer.
-    store.give_back(&asked.id).await.unwrap();
-    assert_eq!(take(&store, &key, 1001).await, None);
-    store.answer(&asked.id, &yes(), None, 1002, 1100).await.unwrap();
-    let taken = store.take_answer(&key, 1003).await.unwrap().unwrap();
-    assert_eq!((&taken.id, &taken.answer), (&asked.id, &yes()));
-    store.give_back(&taken.id).await.unwrap();
-    assert_eq!(take(&store, &key, 1099).await, Some(yes()));
-    assert_eq!(take(&store, &key, 1099).await, None);
-    store.give_back(&taken.id).await.unwrap();
-    assert_eq!(take(&store, &key, 1100).await, None);
-}
-
-async fn of_two_answers_the_first_wins(store: Store) {
-    let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    let no = Answer { kind: AnswerKind::Deny, reason: "not today".into(), by: "eve".into() };
-    store.answer(&asked.id, &no, None, 1001, 1101).await.unwrap();
-    let late = store.answer(&asked.id, &yes(), None, 1002, 1102).await.unwrap_err();
-    assert!(late.to_string().contains("answered already"), "{late}");
-    assert_eq!(take(&store, &key, 1003).await, Some(no));
-    let unknown = store.answer(&fresh("none"), &yes(), None, 1002, 1102).await.unwrap_err();
-    assert!(unknown.to_string().contains("there is no approval"), "{unknown}");
-}
-
-async fn of_two_takers_one_gets_the_answer(store: Store) {
-    let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    store.answer(&asked.id, &yes(), None, 1001, 1101).await.unwrap();
-    let takers: Vec<_> = (0..8)
-        .map(|_| {
-            let (store, key) = (store.clone(), key.clone());
-            tokio::spawn(async move { take(&store, &key, 1002).await })
-        })
-        .collect();
-    let mut taken = 0;
-    for taker in takers {
-        taken += usize::from(taker.await.unwrap().is_some());
-    }
-    assert_eq!(taken, 1);
-}
-
-async fn questions_and_answers_expire(store: Store) {
-    let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    let late = store.answer(&asked.id, &yes(), None, 1100, 1200).await.unwrap_err();
-    assert!(late.to_string().contains("expired"), "{late}");
-    let again = store.ask(&question(&key, 1100)).await.unwrap();
-    assert!(again.expired.iter().any(|row| row.id == asked.id));
-    let again = again.row;
-    assert_ne!(again.id, asked.id);
-    let noticed = store.expire_approvals(1100).await.unwrap();
-    assert!(noticed.iter().all(|row| row.id != asked.id), "it is noticed once");
-    store.answer(&again.id, &yes(), None, 1101, 1150).await.unwrap();
-    assert_eq!(take(&store, &key, 1150).await, None);
-}
-
-async fn a_void_question_cannot_be_answered(store: Store) {
-    let key = fresh("key");
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    store.void_approval(&asked.id).await.unwrap();
-    let error = store.answer(&asked.id, &yes(), None, 1001, 1101).await.unwrap_err();
-    assert!(error.to_string().contains("has changed"), "{error}");
-    assert_eq!(take(&store, &key, 1002).await, None);
-}
-
-async fn a_session_allows_one_definition(store: Store) {
-    let (key, session) = (fresh("key"), fresh("session"));
-    let asked = store.ask(&question(&key, 1000)).await.unwrap().row;
-    let allow =
-        SessionAllow { session: session.clone(), tool: "t".into(), definition: "d1".into() };
-    let answer = Answer { kind: AnswerKind::Session, reason: String::new(), by: "bob".into() };
-    store.answer(&asked.id, &answer, Some(&allow), 1001, 1101).await.unwrap();
-    assert!(store.session_allows(&session, "t", "d1").await.unwrap());
-    assert!(!store.session_allows(&session, "t", "d2").await.unwrap());
-    assert!(!store.session_allows(&session, "u", "d1").await.unwrap());
-    assert!(!store.session_allows(&fresh("other"), "t", "d1").await.unwrap());
-}
 
 fn script(owner: &str) -> ScriptRow {
     ScriptRow {
@@ -246,7 +131,8 @@ fn audit(session: &str) -> AuditRow {
 }
 
 async fn rows_of(store: &Store, session: &str) -> Vec<AuditRow> {
-    let filter = AuditFilter { session: Some(session.to_owned()), before: None, limit: 100 };
+    let filter =
+        AuditFilter { session: Some(session.to_owned()), limit: 100, ..AuditFilter::default() };
     store.audit_rows(&filter).await.unwrap()
 }
 
@@ -260,7 +146,8 @@ async fn a_script_ends_once(store: Store) {
     };
     assert!(end(ScriptState::Interrupted).await);
     assert!(!end(ScriptState::Finished).await);
-    assert_eq!(store.script_state(&row.id).await.unwrap(), Some(ScriptState::Interrupted));
+    let found = store.script(&row.id).await.unwrap();
+    assert_eq!(found, Some((row.clone(), ScriptState::Interrupted, 9)));
     assert_eq!(rows_of(&store, &row.session).await.len(), 1);
     assert_eq!(store.script_state(&fresh("none")).await.unwrap(), None);
 }
@@ -303,8 +190,30 @@ async fn audit_rows_come_newest_first(store: Store) {
     store.audit(&rows[..1]).await.unwrap();
     let found = rows_of(&store, &session).await;
     assert_eq!(found, rows.iter().rev().cloned().collect::<Vec<_>>());
-    let filter = AuditFilter { session: Some(session), before: Some(rows[2].id.clone()), limit: 1 };
+    let filter = AuditFilter {
+        session: Some(session.clone()),
+        before: Some(rows[2].id.clone()),
+        limit: 1,
+        ..AuditFilter::default()
+    };
     assert_eq!(store.audit_rows(&filter).await.unwrap(), vec![rows[1].clone()]);
+    let row = &rows[0];
+    let all = AuditFilter { session: Some(session), limit: 10, ..AuditFilter::default() };
+    let some = |text: &str| Some(text.to_owned());
+    for (filter, count) in [
+        (AuditFilter { tool: some(&row.tool), ..all.clone() }, 3),
+        (AuditFilter { tool: some("other"), ..all.clone() }, 0),
+        (AuditFilter { outcome: some(&row.outcome), ..all.clone() }, 3),
+        (AuditFilter { outcome: some("other"), ..all.clone() }, 0),
+        (AuditFilter { principal: some(&row.principal), ..all.clone() }, 3),
+        (AuditFilter { principal: some("other"), ..all.clone() }, 0),
+        (AuditFilter { from_ms: Some(row.at_ms), ..all.clone() }, 3),
+        (AuditFilter { from_ms: Some(row.at_ms + 1), ..all.clone() }, 0),
+        (AuditFilter { to_ms: Some(row.at_ms), ..all.clone() }, 0),
+        (AuditFilter { to_ms: Some(row.at_ms + 1), ..all }, 3),
+    ] {
+        assert_eq!(store.audit_rows(&filter).await.unwrap().len(), count, "{filter:?}");
+    }
 }
 
 async fn owners_come_and_go(store: Store) {
@@ -327,7 +236,28 @@ async fn sessions_are_touched_again(store: Store) {
         at_ms: 1,
     };
     store.touch_session(&row).await.unwrap();
-    store.touch_session(&SessionRow { at_ms: 2, ..row }).await.unwrap();
+    store.touch_session(&SessionRow { at_ms: 2, ..row.clone() }).await.unwrap();
+    let found = store.session(&row.id).await.unwrap().unwrap();
+    assert_eq!((found.started_ms, found.seen_ms, found.key.as_str()), (1, 2, "k"));
+    assert_eq!(store.session(&fresh("none")).await.unwrap(), None);
+    // Pages, also where several started at once.
+    let principal = fresh("principal");
+    for at_ms in [5, 6, 6, 6, 7] {
+        let row = SessionRow { id: fresh("s"), principal: principal.clone(), at_ms, ..row.clone() };
+        store.touch_session(&row).await.unwrap();
+    }
+    let mut filter =
+        SessionFilter { principal: Some(principal), limit: 2, ..SessionFilter::default() };
+    let mut pages = Vec::new();
+    loop {
+        let page = store.sessions(&filter).await.unwrap();
+        let Some(last) = page.last() else { break };
+        filter.before = Some((last.started_ms, last.id.clone()));
+        pages.extend(page);
+    }
+    assert_eq!(pages.iter().map(|row| row.started_ms).collect::<Vec<_>>(), [7, 6, 6, 6, 5]);
+    pages.dedup_by(|a, b| a.id == b.id);
+    assert_eq!(pages.len(), 5);
 }
 
 async fn many_writers_at_once(store: Store) {

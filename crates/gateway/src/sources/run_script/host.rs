@@ -121,7 +121,9 @@ impl Script {
                 (!result.is_error, std::borrow::Cow::Borrowed(shown))
             }
             Outcome::Refused(failure) | Outcome::Failed(failure) => (false, told(failure).into()),
-            Outcome::NeedsApproval(_) => (false, "denied: not approved".into()),
+            Outcome::NeedsApproval(_) | Outcome::Background(_) => {
+                (false, "denied: not approved".into())
+            }
         };
         let summary = if unknown { format!("outcome unknown: {summary}").into() } else { summary };
         let refused = matches!(ended.outcome, Outcome::Refused(_) | Outcome::NeedsApproval(_));
@@ -215,18 +217,20 @@ pub(crate) struct ScriptHost {
 impl script::Host for ScriptHost {
     async fn call(&self, call: script::Call) -> Result<Reply, ToolError> {
         let script::Call { number, tool, args, cancel } = call;
-        let call = Call {
+        let call = Arc::new(Call {
             session: self.session.clone(),
             tool,
             arguments: args,
             caller: Caller::Script(self.script.clone()),
             number,
+            passed: mcp::Passed::default(),
             progress: None,
+            begun: None,
             prints: None,
             cancel,
             at: jiff::Timestamp::now(),
             began: Instant::now(),
-        };
+        });
         reply(self.gateway.travel(call).await)
     }
 
@@ -248,7 +252,8 @@ fn reply(outcome: Outcome) -> Result<Reply, ToolError> {
             let Failure { kind, message, retryable, .. } = failure;
             Err(ToolError { kind, message, retryable, refused })
         }
-        Outcome::NeedsApproval(_) => Err(ToolError {
+        // Nothing of a script goes on in the background.
+        Outcome::NeedsApproval(_) | Outcome::Background(_) => Err(ToolError {
             kind: Kind::Denied,
             message: "a script cannot wait for a person; call the tool directly".to_owned(),
             retryable: false,

@@ -132,7 +132,7 @@ impl Own for RunScript {
         let reads =
             self.0 == Reach::Read || session.profile.permission_mode == PermissionMode::ReadOnly;
         view.definition(self.name(), || {
-            json::raw(&json!({
+            let mut definition = json!({
                 "name": self.name(),
                 "title": match self.0 {
                     Reach::All => "Run a script that calls tools",
@@ -151,7 +151,11 @@ impl Own for RunScript {
                 // Where a client shows only names until a tool is searched for, this one is shown
                 // whole; and its answer, which is bounded here, is not bounded again.
                 "_meta": {"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": 500_000},
-            }))
+            });
+            if gateway.background_after().is_some() {
+                definition["execution"] = json!({"taskSupport": "optional"});
+            }
+            json::raw(&definition)
         })
     }
 

@@ -240,8 +240,7 @@ impl Teller<'_> {
             state,
         };
         if let Some(to) = &self.call.progress {
-            // Nobody has to listen.
-            let _ = to.send(Progress::Script(told.clone()));
+            to.report(Progress::Script(told.clone()));
         }
         self.gateway.publish(&self.call.session.id, Event::ScriptProgress(told));
     }

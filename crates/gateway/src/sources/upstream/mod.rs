@@ -5,24 +5,28 @@
 //! once and fails soon, saying why. Whether a call may be made is not decided
 //! here, and a call whose outcome is unknown is never repeated.
 
+mod extras;
+
 mod remembered;
 
 mod supervise;
 
 pub use remembered::{Kept, Memory};
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{Notify, watch};
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use mcp::message::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
 
-use super::{Snapshot, Source, SourceCall, SourceError, State};
+use super::{Extras, PassError, Snapshot, Source, SourceCall, SourceError, SourceRequest, State};
 
 /// How patient to be with a server.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,9 @@ const ATTEMPTS_APART: Duration = Duration::from_secs(1);
 
 /// How long a call waits for the new list of a server that has announced one.
 const SETTLING: Duration = Duration::from_secs(2);
+
+/// So many updates of resources may wait for those who are told; then they count as all.
+const UPDATES: usize = 64;
 
 /// One of the user's MCP servers.
 #[derive(Debug)]
@@ -75,6 +82,10 @@ struct Shared {
     hurry: Notify,
     /// So many announced changes of this connection's are in the snapshot.
     listed: watch::Sender<u64>,
+    extras: RwLock<Arc<Extras>>,
+    /// How often each resource is watched.
+    watched: Mutex<BTreeMap<String, usize>>,
+    updates: broadcast::Sender<Arc<str>>,
     closing: CancellationToken,
     finished: CancellationToken,
 }
@@ -131,6 +142,9 @@ impl Upstream {
             doubt: Notify::new(),
             hurry: Notify::new(),
             listed: watch::Sender::new(0),
+            extras: RwLock::default(),
+            watched: Mutex::default(),
+            updates: broadcast::Sender::new(UPDATES),
             closing: CancellationToken::new(),
             finished: CancellationToken::new(),
         });
@@ -215,6 +229,7 @@ impl Source for Upstream {
                     cancel: call.cancel.clone(),
                     timeout: call.timeout,
                     progress: call.progress.clone(),
+                    passed: call.passed.clone(),
                 })
                 .await;
             match outcome {
@@ -229,6 +244,26 @@ impl Source for Upstream {
             }
         }
     }
+
+    fn extras(&self) -> Arc<Extras> {
+        self.shared.extras()
+    }
+
+    async fn pass(&self, request: SourceRequest) -> Result<Box<RawValue>, PassError> {
+        self.shared.pass(request).await
+    }
+
+    async fn watch(&self, uri: &str) -> Result<(), PassError> {
+        self.shared.watch(uri).await
+    }
+
+    fn unwatch(&self, uri: &str) {
+        self.shared.unwatch(uri);
+    }
+
+    fn updates(&self) -> Option<broadcast::Receiver<Arc<str>>> {
+        Some(self.shared.updates.subscribe())
+    }
 }
 
 impl Shared {
@@ -240,7 +275,7 @@ impl Shared {
     fn publish(&self, tools: Option<Vec<mcp::Tool>>, state: State) {
         let before = self.snapshot();
         let is_told = tools.is_some();
-        let was_confirmed = is_told && self.confirmed.swap(true, Ordering::AcqRel);
+        let was_confirmed = self.confirmed.load(Ordering::Acquire);
         let tools = match tools {
             Some(tools) if !is_same(&before.tools, &tools) => {
                 tools.into_iter().map(Arc::new).collect()
@@ -256,6 +291,11 @@ impl Shared {
         if is_changed {
             let next = Arc::new(Snapshot { tools, state });
             *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = next;
+            self.changes.send_modify(|version| *version += 1);
+        }
+        // Only now: whoever sees it as confirmed has to find the confirmed tools everywhere.
+        if is_told && !was_confirmed {
+            self.confirmed.store(true, Ordering::Release);
             self.changes.send_modify(|version| *version += 1);
         }
     }

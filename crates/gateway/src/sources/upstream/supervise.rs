@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp::{Client, Endpoint, Event, Tool};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::{ATTEMPTS_APART, Link, Shared};
@@ -26,6 +26,9 @@ const COALESCE: Duration = Duration::from_millis(100);
 /// The tools are listed again no more often than this, however often they are said to change.
 const LISTS_APART: Duration = Duration::from_secs(1);
 
+/// So long may the first list of what is offered besides tools hold them up.
+const EXTRAS_TIME: Duration = Duration::from_secs(5);
+
 /// Calls have the tools listed again no more often than this.
 const DOUBTS_APART: Duration = Duration::from_secs(10);
 
@@ -38,6 +41,8 @@ struct Up {
     announced: u64,
     /// The tools changed while they were listed.
     is_stale: bool,
+    /// What it offers besides tools is not all listed.
+    lacks_extras: bool,
 }
 
 pub(super) async fn supervise(shared: Arc<Shared>, endpoint: Endpoint) {
@@ -110,7 +115,11 @@ async fn bring_up(
         let client = client.map_err(|error| error.to_string())?;
         let announced = client.announced_changes();
         match client.list_tools().await {
-            Ok(tools) => Ok((client, tools, announced)),
+            Ok(tools) => {
+                // Who lists them at once should find them; but tools do not wait for them long.
+                let again = tokio::time::timeout(EXTRAS_TIME, shared.list_extras(&client)).await;
+                Ok((client, tools, announced, again.unwrap_or(true)))
+            }
             Err(error) => {
                 client.close().await;
                 Err(format!("its tools could not be listed: {error}"))
@@ -118,24 +127,27 @@ async fn bring_up(
         }
     };
     tokio::pin!(connect);
-    let mut is_stale = false;
+    let (mut is_stale, mut are_extras_stale) = (false, false);
     loop {
         tokio::select! {
             up = &mut connect => {
-                let (client, tools, announced) = up?;
-                return Ok(Up { client, tools, events, announced, is_stale });
+                let (client, tools, announced, again) = up?;
+                let lacks_extras = again || are_extras_stale;
+                return Ok(Up { client, tools, events, announced, is_stale, lacks_extras });
             }
             Some(event) = events.recv() => match event {
                 Event::ToolsChanged => is_stale = true,
                 Event::Log(line) => log(shared, &line),
+                Event::PromptsChanged | Event::ResourcesChanged => are_extras_stale = true,
+                Event::ResourceUpdated(uri) => shared.updated(&uri),
             },
         }
     }
 }
 
 /// Offers a connection until it ends; gives the reason.
-async fn serve(shared: &Shared, up: Up) -> String {
-    let Up { client, tools, mut events, announced, is_stale } = up;
+async fn serve(shared: &Arc<Shared>, up: Up) -> String {
+    let Up { client, tools, mut events, announced, is_stale, lacks_extras } = up;
     tracing::info!(
         server = shared.name,
         revision = client.info().revision.0,
@@ -151,6 +163,14 @@ async fn serve(shared: &Shared, up: Up) -> String {
         link.attempts += 1;
         link.failed = None;
     });
+    shared.watch_on(&client);
+    let extras_due = Notify::new();
+    if lacks_extras {
+        extras_due.notify_one();
+    }
+    // Beside the tools, since calls wait for their list.
+    let extras = keep_extras(shared, &client, &extras_due);
+    tokio::pin!(extras);
     let mut pause = FIRST_PAUSE;
     let mut list_at = is_stale.then(Instant::now);
     let mut listed = Instant::now();
@@ -163,8 +183,11 @@ async fn serve(shared: &Shared, up: Up) -> String {
                     let soon = (Instant::now() + COALESCE).max(listed + LISTS_APART);
                     list_at = list_at.or(Some(soon));
                 }
+                Event::PromptsChanged | Event::ResourcesChanged => extras_due.notify_one(),
+                Event::ResourceUpdated(uri) => shared.updated(&uri),
                 Event::Log(line) => log(shared, &line),
             },
+            () = &mut extras => {}
             () = shared.doubt.notified() => {
                 let now = Instant::now();
                 if now >= doubt_from {
@@ -193,6 +216,23 @@ async fn serve(shared: &Shared, up: Up) -> String {
                     }
                 };
             }
+        }
+    }
+}
+
+/// Lists what is offered besides tools whenever that is due, for as long as it is polled.
+async fn keep_extras(shared: &Shared, client: &Client, due: &Notify) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        due.notified().await;
+        tokio::time::sleep(COALESCE).await;
+        if shared.list_extras(client).await {
+            due.notify_one();
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(jittered(pause)).await;
+        } else {
+            pause = FIRST_PAUSE;
+            tokio::time::sleep(LISTS_APART).await;
         }
     }
 }

@@ -5,19 +5,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::Progress;
+use super::{Asks, Progress};
 use crate::error::Error;
 use crate::journal::{Budget, Journal};
-use crate::message::{self, Failure, Incoming, code, number, shorten, text};
-
-/// So long after one change of the tool list no other is reported, so that a flood becomes one.
-const CHANGES_APART: Duration = Duration::from_millis(100);
+use crate::message::{self, Failure, Incoming, code, shorten};
 
 /// An id is sent back as it came, so it has a bound, in bytes.
 const LONGEST_ID: usize = 256;
@@ -25,7 +20,7 @@ const LONGEST_ID: usize = 256;
 /// Longest part of an unreadable line that an error text shows, in bytes.
 const LONGEST_SHOWN: usize = 200;
 
-/// We declare no capability of a client, so nothing that needs one may be asked of us.
+/// Nothing may be asked of us that needs a capability which we did not declare.
 const NOT_DECLARED: &str = "this client did not declare that capability";
 
 /// Where answers go.
@@ -34,10 +29,16 @@ pub(crate) struct Inbox {
     next: AtomicI64,
     modern: AtomicBool,
     changed: Notify,
+    /// What did.
+    changes: Mutex<Changes>,
+    /// So many streams of changes the server has accepted.
+    accepted: watch::Sender<u64>,
     /// How often it was said.
     announced: AtomicU64,
     ended: watch::Sender<Option<String>>,
     journal: Journal,
+    /// What the server asks and has no answer yet.
+    questions: Questions,
 }
 
 /// A request that has no answer yet.
@@ -45,6 +46,10 @@ struct Waiting {
     answer: oneshot::Sender<Result<Box<RawValue>, Error>>,
     activity: Arc<Notify>,
     progress: Option<Meter>,
+    /// Whether the server may ask during it, and who answers.
+    asking: Option<Option<Asks>>,
+    /// What it asked and nobody could answer.
+    refused: Arc<Mutex<Option<String>>>,
     unreadable: Unreadable,
 }
 
@@ -60,6 +65,8 @@ struct Meter {
     to: mpsc::UnboundedSender<Progress>,
     last: f64,
     budget: Budget,
+    /// The last one that came too soon; what comes last counts most.
+    left: Option<Progress>,
 }
 
 /// What a requester holds.
@@ -67,6 +74,14 @@ pub(crate) struct Ticket {
     pub(crate) id: i64,
     pub(crate) answer: oneshot::Receiver<Result<Box<RawValue>, Error>>,
     pub(crate) activity: Arc<Notify>,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Ticket {
+    /// What the server asked and nobody could answer.
+    pub(crate) fn refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Inbox {
@@ -76,9 +91,12 @@ impl Inbox {
             next: AtomicI64::new(1),
             modern: AtomicBool::new(false),
             changed: Notify::new(),
+            changes: Mutex::default(),
+            accepted: watch::Sender::new(0),
             announced: AtomicU64::new(0),
             ended: watch::Sender::new(None),
             journal,
+            questions: Questions::default(),
         }
     }
 
@@ -95,22 +113,34 @@ impl Inbox {
     pub(crate) fn expect(
         &self,
         progress: Option<mpsc::UnboundedSender<Progress>>,
+        asking: Option<Option<Asks>>,
     ) -> Result<Ticket, Error> {
         let (answer, receiver) = oneshot::channel();
         let activity = Arc::new(Notify::new());
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let meter =
-            progress.map(|to| Meter { to, last: f64::NEG_INFINITY, budget: Budget::default() });
+        let meter = progress.map(|to| Meter {
+            to,
+            last: f64::NEG_INFINITY,
+            budget: Budget::default(),
+            left: None,
+        });
+        let refused = Arc::default();
         let unreadable = Unreadable::default();
-        let waiting =
-            Waiting { answer, activity: Arc::clone(&activity), progress: meter, unreadable };
+        let waiting = Waiting {
+            answer,
+            activity: Arc::clone(&activity),
+            progress: meter,
+            asking,
+            refused: Arc::clone(&refused),
+            unreadable,
+        };
         let mut all = self.waiting();
         // Looked at under the lock: `end` takes it after setting the reason, so none is forgotten.
         if let Some(reason) = self.ended.borrow().clone() {
             return Err(Error::Connect(reason));
         }
         all.insert(id, waiting);
-        Ok(Ticket { id, answer: receiver, activity })
+        Ok(Ticket { id, answer: receiver, activity, refused })
     }
 
     /// Whether the request still waits.
@@ -202,7 +232,10 @@ impl Inbox {
                 let id = id.or(about.filter(|_| outcome.is_err()));
                 let waiting = id.and_then(|id| self.waiting().remove(&id));
                 match waiting {
-                    Some(waiting) => {
+                    Some(mut waiting) => {
+                        if let Some(meter) = &mut waiting.progress {
+                            meter.finish();
+                        }
                         let outcome = outcome.map(ToOwned::to_owned);
                         let outcome = outcome.map_err(|failure| self.failure(failure));
                         let _ = waiting.answer.send(outcome);
@@ -217,7 +250,7 @@ impl Inbox {
                 }
                 None
             }
-            Incoming::Request { id, method, .. } => {
+            Incoming::Request { id, method, params } => {
                 if self.modern.load(Ordering::Relaxed) {
                     self.journal.line("noise", &format!("a request from the server: {method}"));
                     return None;
@@ -228,8 +261,11 @@ impl Inbox {
                 if method == "ping" {
                     return Some(message::reply(id, "{}"));
                 }
+                if method == "elicitation/create" {
+                    return self.asked(id, params, about);
+                }
                 let why = match method.as_ref() {
-                    "roots/list" | "sampling/createMessage" | "elicitation/create" => NOT_DECLARED,
+                    "roots/list" | "sampling/createMessage" => NOT_DECLARED,
                     _ => "this client does not know that method",
                 };
                 Some(message::refusal(id, code::METHOD_NOT_FOUND, why))
@@ -238,59 +274,6 @@ impl Inbox {
                 self.notice(&method, params);
                 None
             }
-        }
-    }
-
-    fn notice(&self, method: &str, params: Option<&RawValue>) {
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Fields<'a> {
-            #[serde(borrow, default)]
-            progress_token: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            progress: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            total: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            message: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            data: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            request_id: Option<&'a RawValue>,
-        }
-        let fields: Fields<'_> = message::fields(params);
-        let id = |raw: Option<&RawValue>| raw.and_then(|raw| raw.get().parse::<i64>().ok());
-        match method {
-            "notifications/tools/list_changed" => {
-                self.announced.fetch_add(1, Ordering::Release);
-                self.changed.notify_one();
-            }
-            "notifications/progress" => {
-                let Some(token) = id(fields.progress_token) else { return };
-                let mut all = self.waiting();
-                let Some(waiting) = all.get_mut(&token) else { return };
-                let Some(meter) = &mut waiting.progress else { return };
-                let Some(progress) = number(fields.progress) else { return };
-                waiting.activity.notify_one();
-                meter.pass(Progress {
-                    progress,
-                    total: number(fields.total),
-                    message: text(fields.message).map(|message| shorten(&message, 1_000)),
-                });
-            }
-            // Servers may cancel one thing only, the stream of a listen request.
-            "notifications/cancelled" => {
-                if let Some(id) =
-                    id(fields.request_id).filter(|_| self.modern.load(Ordering::Relaxed))
-                {
-                    self.fail(id, Error::Lost("the server ended it".to_owned()));
-                }
-            }
-            "notifications/message" => {
-                let data = fields.data.map_or("", |data| data.get());
-                self.journal.line("log", data);
-            }
-            _ => tracing::debug!(method, "a notification that means nothing here"),
         }
     }
 
@@ -303,24 +286,15 @@ impl Inbox {
         }
     }
 
-    /// Reports changes of the tool list, each flood as one, for as long as it is polled.
-    pub(crate) async fn report_changes(&self) {
-        loop {
-            self.changed.notified().await;
-            self.journal.tools_changed();
-            tokio::time::sleep(CHANGES_APART).await;
-        }
+    /// Told of each stream of changes that the server accepts.
+    pub(crate) fn accepted(&self) -> watch::Receiver<u64> {
+        self.accepted.subscribe()
     }
 
     /// How often the server has said that its tools changed. What it said before an answer is
     /// counted when the answer is there.
     pub(crate) fn announced(&self) -> u64 {
         self.announced.load(Ordering::Acquire)
-    }
-
-    /// Says that the tool list may have changed.
-    pub(crate) fn suspect_change(&self) {
-        self.changed.notify_one();
     }
 
     /// The connection is over: new requests fail with this reason (the first one given counts).
@@ -359,12 +333,32 @@ impl Inbox {
 impl Meter {
     fn pass(&mut self, progress: Progress) {
         let rises = progress.progress > self.last;
-        if rises && self.budget.take() {
-            self.last = progress.progress;
+        if !rises {
+            return;
+        }
+        self.last = progress.progress;
+        if self.budget.take() {
+            self.left = None;
+            let _ = self.to.send(progress);
+        } else {
+            self.left = Some(progress);
+        }
+    }
+
+    /// The request is answered: nothing comes any more.
+    fn finish(&mut self) {
+        if let Some(progress) = self.left.take() {
             let _ = self.to.send(progress);
         }
     }
 }
+
+mod notices;
+
+mod questions;
+
+use notices::Changes;
+use questions::Questions;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,15 +16,19 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Connection, Outlet};
 use super::peer::{Peer, Reply};
 use super::{Refusal, Seal, Service, era, listen};
-use crate::message::{code, fields, text};
+use crate::message::{code, fields, notification, text};
 use crate::revision::{LEGACY, MODERN};
 
 mod check;
 
 mod reply;
 
+mod resume;
+
 mod sessions;
 
+use reply::Begun;
+use resume::{Kind, Place};
 use sessions::{Session, Sessions};
 
 pub use check::Gate;
@@ -39,6 +43,7 @@ const MOST_OPEN: usize = 4_000;
 const QUEUED: usize = 64;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// Names the session of a client of 2026-07-28.
@@ -127,15 +132,20 @@ impl<S: Service> Endpoint<S> {
             return self.initialize(message).await;
         }
         let session = self.session(headers)?;
-        let (outlet, outgoing) = outlet();
+        let (outlet, mut outgoing) = outlet();
         let reply = session.peer.receive(message.get(), &outlet);
         drop(outlet);
         Ok(match reply {
             None => reply::accepted(),
             Some(Reply::Now(text)) => reply::json(StatusCode::OK, text, None),
-            Some(Reply::Later(text)) => {
-                reply::later(text, outgoing, (session.in_use(), permit)).await
-            }
+            Some(Reply::Later(text)) => match reply::begin(text, &mut outgoing).await {
+                Begun::Whole(response) => response,
+                Begun::Stream(first, text) => {
+                    let held = (session.in_use(), permit);
+                    resume::begin(&session, Kind::Answer, first, text, outgoing, held)
+                        .ok_or_else(has_stream)?
+                }
+            },
         })
     }
 
@@ -148,6 +158,11 @@ impl<S: Service> Endpoint<S> {
         permit: OwnedSemaphorePermit,
     ) -> Result<Response<Body>, NotTaken> {
         check::mirrored(headers, sent)?;
+        if let ("tools/call", Some(tool)) = (sent.method.as_deref().unwrap_or_default(), &sent.name)
+        {
+            let params = fields::<Message<'_>>(Some(message)).params;
+            check::arguments(headers, &self.service.headers(tool), params)?;
+        }
         let closing = self.closing.child_token();
         let peer = Arc::new(Peer {
             service: Arc::clone(&self.service),
@@ -207,21 +222,30 @@ impl<S: Service> Endpoint<S> {
             return Err(NotTaken::new(StatusCode::METHOD_NOT_ALLOWED, why));
         }
         let session = self.session(headers)?;
-        let Some(listening) = session.listen() else {
-            let why = "this session has its stream already";
-            return Err(NotTaken::new(StatusCode::CONFLICT, why));
-        };
+        let has_seen = headers.contains_key(LAST_EVENT);
+        let place = value(headers, &LAST_EVENT).and_then(Place::read);
+        if let Some(reader) = place.and_then(|place| session.streams.resume(place)) {
+            let held = (session.in_use(), permit);
+            return Ok(reader.respond(Bytes::from_static(reply::COMMENT), held));
+        }
+        if has_seen && !place.is_some_and(Place::is_own) {
+            let why = "what came after this Last-Event-ID is not known any more";
+            return Err(NotTaken::new(StatusCode::BAD_REQUEST, why));
+        }
+        if let Some(reader) = session.streams.take_over() {
+            let held = (session.in_use(), permit);
+            return Ok(reader.respond(Bytes::from_static(reply::COMMENT), held));
+        }
+        // What was missed cannot be told any more, but that something may have been.
+        let missed = has_seen.then(|| notification("notifications/tools/list_changed", "{}"));
         let (outlet, outgoing) = outlet();
         let announcing = listen::announce(Arc::clone(&session.peer), outlet);
-        let closing = session.closing.clone();
-        let told = async move {
-            tokio::select! {
-                () = announcing => {}
-                () = closing.cancelled() => {}
-            }
+        let told = Box::pin(async move {
+            announcing.await;
             None
-        };
-        Ok(reply::stream(Box::pin(told), outgoing, (listening, session.in_use(), permit)))
+        });
+        let held = (session.in_use(), permit);
+        resume::begin(&session, Kind::Own, missed, told, outgoing, held).ok_or_else(has_stream)
     }
 
     /// Ends an older client's session.
@@ -255,6 +279,14 @@ impl<S: Service> Endpoint<S> {
     }
 }
 
+#[derive(Default, Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
 /// What has to be known of a message before it is taken.
 #[derive(Default)]
 struct Sent {
@@ -268,23 +300,23 @@ struct Sent {
 impl Sent {
     fn read(message: &RawValue) -> Self {
         #[derive(Default, Deserialize)]
-        struct Message<'a> {
-            #[serde(borrow, default)]
-            method: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            params: Option<&'a RawValue>,
-        }
-        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Params<'a> {
             #[serde(borrow, default)]
             name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            task_id: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            uri: Option<&'a RawValue>,
         }
         let message: Message<'_> = fields(Some(message));
         let method = text(message.method);
-        let name = if method.as_deref() == Some("tools/call") {
-            text(fields::<Params<'_>>(message.params).name)
-        } else {
-            None
+        let params = || fields::<Params<'_>>(message.params);
+        let name = match method.as_deref() {
+            Some("tools/call" | "prompts/get") => text(params().name),
+            Some("resources/read") => text(params().uri),
+            Some("tasks/get" | "tasks/update" | "tasks/cancel") => text(params().task_id),
+            _ => None,
         };
         let version = era::version(era::meta(message.params).as_deref());
         Self { method, name, version }
@@ -295,6 +327,10 @@ impl Sent {
             || self.method.as_deref() == Some("server/discover")
             || value(headers, &VERSION).is_some_and(|version| MODERN.contains(&version))
     }
+}
+
+fn has_stream() -> NotTaken {
+    NotTaken::new(StatusCode::CONFLICT, "this session has its stream already")
 }
 
 fn outlet() -> (Outlet, mpsc::Receiver<String>) {

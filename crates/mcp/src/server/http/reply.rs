@@ -15,13 +15,13 @@ use super::SESSION;
 const PROMPT: Duration = Duration::from_millis(500);
 
 /// Between two signs of life in a stream that is silent.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What comes of a request; nothing if it was cancelled.
-type Text = BoxFuture<'static, Option<String>>;
+pub(super) type Text = BoxFuture<'static, Option<String>>;
 
 /// One message.
 pub(super) fn json(status: StatusCode, text: String, session: Option<&str>) -> Response<Body> {
@@ -41,35 +41,45 @@ pub(super) fn accepted() -> Response<Body> {
     response
 }
 
-/// An answer that is not there yet. `held` is dropped when it was sent or nobody wants it.
-pub(super) async fn later(
-    mut text: Text,
-    mut outgoing: mpsc::Receiver<String>,
-    held: impl Send + 'static,
-) -> Response<Body> {
+/// A line that means nothing, so that the other side sees that there is somebody.
+pub(super) const COMMENT: &[u8] = b":\n\n";
+
+/// What an answer that takes its time begins with.
+pub(super) enum Begun {
+    /// It is there already.
+    Whole(Response<Body>),
+    /// With this message, if with any.
+    Stream(Option<String>, Text),
+}
+
+/// Waits a little for an answer.
+pub(super) async fn begin(mut text: Text, outgoing: &mut mpsc::Receiver<String>) -> Begun {
     let first = tokio::select! {
         biased;
         Some(message) = outgoing.recv() => Some(message),
         answer = &mut text => return match answer {
             // What was said at the same moment comes first.
             Some(answer) => match outgoing.try_recv() {
-                Ok(first) => begun(Some(first), Box::pin(async { Some(answer) }), outgoing, held),
-                Err(_) => json(StatusCode::OK, answer, None),
+                Ok(first) => Begun::Stream(Some(first), Box::pin(async { Some(answer) })),
+                Err(_) => Begun::Whole(json(StatusCode::OK, answer, None)),
             },
-            None => accepted(),
+            None => Begun::Whole(accepted()),
         },
         () = tokio::time::sleep(PROMPT) => None,
     };
-    begun(first, text, outgoing, held)
+    Begun::Stream(first, text)
 }
 
-/// A stream from the start.
-pub(super) fn stream(
+/// An answer that is not there yet. `held` is dropped when it was sent or nobody wants it.
+pub(super) async fn later(
     text: Text,
-    outgoing: mpsc::Receiver<String>,
+    mut outgoing: mpsc::Receiver<String>,
     held: impl Send + 'static,
 ) -> Response<Body> {
-    begun(None, text, outgoing, held)
+    match begin(text, &mut outgoing).await {
+        Begun::Whole(response) => response,
+        Begun::Stream(first, text) => stream(first, text, outgoing, held),
+    }
 }
 
 /// How far a stream is.
@@ -82,7 +92,7 @@ struct Streaming<H> {
     _held: H,
 }
 
-fn begun<H: Send + 'static>(
+fn stream<H: Send + 'static>(
     first: Option<String>,
     text: Text,
     outgoing: mpsc::Receiver<String>,
@@ -96,7 +106,12 @@ fn begun<H: Send + 'static>(
         let chunk = next(&mut state).await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), state))
     });
-    let mut response = Response::new(Body::from_stream(events));
+    self::events(Body::from_stream(events))
+}
+
+/// A stream of events.
+pub(super) fn events(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENTS);
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -127,6 +142,6 @@ async fn next<H>(state: &mut Streaming<H>) -> Option<String> {
 }
 
 /// Messages are one line each.
-fn event(message: &str) -> String {
+pub(super) fn event(message: &str) -> String {
     format!("event: message\ndata: {message}\n\n")
 }

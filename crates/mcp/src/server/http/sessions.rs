@@ -1,12 +1,13 @@
 //! The sessions of older clients.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::resume::Streams;
 use crate::server::peer::Peer;
 
 /// Most sessions at once.
@@ -15,13 +16,15 @@ const MOST: usize = 10_000;
 /// A session that was not used for so long is over.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// First revision whose clients take an event without data.
+const PRIMES_SINCE: &str = "2025-11-25";
+
 /// One older client.
 #[derive(Debug)]
 pub(super) struct Session<S> {
     pub(super) peer: Arc<Peer<S>>,
     pub(super) closing: CancellationToken,
-    /// Whether its stream is open.
-    listening: AtomicBool,
+    pub(super) streams: Streams,
     /// Requests and streams that are open.
     open: AtomicUsize,
     used: Mutex<Instant>,
@@ -33,11 +36,19 @@ impl<S> Session<S> {
         Self {
             peer,
             closing: closing.clone(),
-            listening: AtomicBool::new(false),
+            streams: Streams::default(),
             open: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             _guard: closing.drop_guard(),
         }
+    }
+
+    /// Whether its client takes an event that only says where a stream begins.
+    pub(super) fn primes(&self) -> bool {
+        self.peer
+            .connection
+            .agreed()
+            .is_some_and(|caller| caller.revision.0.as_str() >= PRIMES_SINCE)
     }
 
     /// It does not end of idleness while this is held.
@@ -46,18 +57,12 @@ impl<S> Session<S> {
         InUse(Arc::clone(self))
     }
 
-    /// Takes its one stream, if it is free.
-    pub(super) fn listen(self: &Arc<Self>) -> Option<Listening<S>> {
-        let taken = self.listening.swap(true, Ordering::SeqCst);
-        (!taken).then(|| Listening(Arc::clone(self)))
-    }
-
     fn touch(&self) {
         *lock(&self.used) = Instant::now();
     }
 
-    fn is_idle(&self) -> bool {
-        self.open.load(Ordering::SeqCst) == 0 && lock(&self.used).elapsed() > IDLE
+    fn is_idle(&self, for_so_long: Duration) -> bool {
+        self.open.load(Ordering::SeqCst) == 0 && lock(&self.used).elapsed() > for_so_long
     }
 }
 
@@ -71,30 +76,23 @@ impl<S> Drop for InUse<S> {
     }
 }
 
-/// See [`Session::listen`].
-pub(super) struct Listening<S>(Arc<Session<S>>);
-
-impl<S> Drop for Listening<S> {
-    fn drop(&mut self) {
-        self.0.listening.store(false, Ordering::SeqCst);
-    }
-}
-
 /// All of them, by name.
 #[derive(Debug)]
-pub(super) struct Sessions<S>(Mutex<HashMap<String, Arc<Session<S>>>>);
+pub(super) struct Sessions<S> {
+    all: Mutex<HashMap<String, Arc<Session<S>>>>,
+    most: usize,
+    idle: Duration,
+}
 
 impl<S> Sessions<S> {
     pub(super) fn new() -> Self {
-        Self(Mutex::default())
+        Self { all: Mutex::default(), most: MOST, idle: IDLE }
     }
 
     pub(super) fn add(&self, name: String, session: Session<S>) -> Result<(), &'static str> {
-        let mut all = lock(&self.0);
-        if all.len() >= MOST {
-            all.retain(|_, session| !session.is_idle());
-        }
-        if all.len() >= MOST {
+        let mut all = lock(&self.all);
+        all.retain(|_, session| !session.is_idle(self.idle));
+        if all.len() >= self.most {
             return Err("too many sessions are open; end some, or try later");
         }
         all.insert(name, Arc::new(session));
@@ -102,9 +100,9 @@ impl<S> Sessions<S> {
     }
 
     pub(super) fn get(&self, name: &str) -> Option<Arc<Session<S>>> {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         let session = all.get(name)?.clone();
-        if session.is_idle() {
+        if session.is_idle(self.idle) {
             all.remove(name);
             session.closing.cancel();
             return None;
@@ -115,7 +113,7 @@ impl<S> Sessions<S> {
 
     pub(super) fn remove(&self, session: &Arc<Session<S>>) {
         session.closing.cancel();
-        lock(&self.0).retain(|_, other| !Arc::ptr_eq(other, session));
+        lock(&self.all).retain(|_, other| !Arc::ptr_eq(other, session));
     }
 }
 
@@ -128,4 +126,48 @@ pub(super) fn name() -> std::io::Result<String> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Seal;
+    use crate::server::connection::Connection;
+
+    fn session() -> (Session<()>, CancellationToken) {
+        let closing = CancellationToken::new();
+        let peer = Peer {
+            service: Arc::new(()),
+            seal: Seal::with_key([7; 32]),
+            connection: Connection::new(closing.clone()),
+            session: None,
+        };
+        (Session::new(Arc::new(peer), closing.clone()), closing)
+    }
+
+    /// Makes it look as if it had not been used for long.
+    fn age(sessions: &Sessions<()>, name: &str) {
+        let all = lock(&sessions.all);
+        *lock(&all[name].used) = Instant::now() - 2 * sessions.idle;
+    }
+
+    #[test]
+    fn there_are_only_so_many_and_idle_ones_make_room() {
+        let idle = Duration::from_secs(10);
+        let sessions = Sessions { all: Mutex::default(), most: 2, idle };
+        let (first, first_ends) = session();
+        sessions.add("first".to_owned(), first).unwrap();
+        let (second, second_ends) = session();
+        sessions.add("second".to_owned(), second).unwrap();
+        assert!(sessions.add("third".to_owned(), session().0).is_err());
+        let in_use = sessions.get("first").unwrap().in_use();
+        age(&sessions, "first");
+        age(&sessions, "second");
+        sessions.add("third".to_owned(), session().0).unwrap();
+        assert!(second_ends.is_cancelled() && sessions.get("second").is_none());
+        assert!(!first_ends.is_cancelled() && sessions.get("first").is_some());
+        drop(in_use);
+        age(&sessions, "first");
+        assert!(sessions.get("first").is_none() && first_ends.is_cancelled());
+    }
 }

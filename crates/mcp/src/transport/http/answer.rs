@@ -10,6 +10,7 @@ use reqwest::{Method, Response, StatusCode};
 use sse_stream::SseByteStream;
 
 use super::{Shared, words};
+use crate::auth;
 use crate::endpoint::origin;
 use crate::error::Error;
 use crate::message::{Incoming, parse, shorten};
@@ -184,6 +185,12 @@ impl Shared {
                 status.as_u16()
             ));
         }
+        let rights = self.login.as_ref().filter(|_| status == StatusCode::FORBIDDEN);
+        let missing =
+            rights.and_then(|login| login.missing_scope(&auth::joined(response.headers())));
+        if let Some(missing) = missing {
+            return Error::Refused(self.inbox.journal().hide(&missing));
+        }
         let body = read_body(response, LONGEST_REFUSAL).await.unwrap_or_default();
         let body = String::from_utf8_lossy(&body);
         let body = self.inbox.journal().hide_in_message(&body);
@@ -202,6 +209,12 @@ impl Shared {
         }
         let number = status.as_u16();
         match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if self.login.is_some() => {
+                Error::Refused(format!(
+                    "the server refused access (HTTP {number}): the login there, or the token in \
+                     `headers`, does not give the right to this"
+                ))
+            }
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Error::Refused(format!(
                 "the server refused access (HTTP {number}): check the `headers` (token) configured \
                  for it"

@@ -128,6 +128,11 @@ impl Mirrored {
         self.0.is_empty()
     }
 
+    /// The names of all the headers, after `Mcp-Param-`.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The headers for these arguments. Absent and null values have none.
     pub(crate) fn of(&self, arguments: &RawValue) -> BTreeMap<String, String> {
         if self.is_empty() {

@@ -5,10 +5,12 @@
 //! deliberately not spoken.
 
 mod answer;
+mod authorized;
 pub(crate) mod headers;
 mod session;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Outgoing;
+use crate::auth::Login;
 use crate::client::Inbox;
 use crate::endpoint::origin;
 use crate::error::Error;
@@ -63,6 +66,9 @@ struct Shared {
     /// The legacy revision, once agreed on.
     agreed: OnceLock<HeaderValue>,
     room: Arc<Semaphore>,
+    login: Option<Login>,
+    /// So many calls of tools have no answer yet.
+    calls: AtomicUsize,
 }
 
 impl Http {
@@ -70,6 +76,7 @@ impl Http {
     pub(crate) fn new(
         url: &str,
         configured: &BTreeMap<String, String>,
+        login: Option<Login>,
         inbox: &Arc<Inbox>,
         closing: &CancellationToken,
     ) -> Result<Self, Error> {
@@ -117,6 +124,8 @@ impl Http {
                 session: Mutex::default(),
                 agreed: OnceLock::new(),
                 room: Arc::new(Semaphore::new(MENTIONED)),
+                login,
+                calls: AtomicUsize::new(0),
             }),
         })
     }
@@ -136,7 +145,8 @@ impl Http {
                 request = request.header(format!("mcp-param-{name}"), headers::encode(value));
             }
         }
-        let response = shared.send(request).await?;
+        let call = (outgoing.method == "tools/call").then(|| shared.count());
+        let response = shared.send_within(request, call.as_ref()).await?;
         if outgoing.method == "initialize" {
             let session = response.headers().get(SESSION).cloned();
             *shared.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
@@ -211,8 +221,8 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sends and waits for the head of the response.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+    /// Sends, without a token, and waits for the head of the response.
+    async fn send_bare(&self, request: RequestBuilder) -> Result<Response, Error> {
         request.send().await.map_err(|error| {
             if error.is_builder() {
                 return Error::Refused(format!("the request could not be made: {}", words(error)));
@@ -258,7 +268,7 @@ fn within_origin() -> reqwest::redirect::Policy {
 }
 
 /// An error of the HTTP client with its causes, without the URL, which may hold a key.
-fn words(error: reqwest::Error) -> String {
+pub(crate) fn words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = error.to_string();
     let mut cause = std::error::Error::source(&error);

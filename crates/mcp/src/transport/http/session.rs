@@ -21,8 +21,10 @@ impl Shared {
     pub(super) fn reply(&self, reply: String) {
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else { return };
         let request = self.post(reply);
+        let login = self.login.clone();
         tokio::spawn(async move {
-            let _ = tokio::time::timeout(super::CONNECT_TIME, request.send()).await;
+            let replying = async { super::authorized::with(login, request).await.send().await };
+            let _ = tokio::time::timeout(super::CONNECT_TIME, replying).await;
             drop(permit);
         });
     }
@@ -89,7 +91,9 @@ pub(super) async fn delete(shared: &Shared) {
     if shared.session().is_none() {
         return;
     }
-    let farewell = shared.request(Method::DELETE).send();
+    let request = shared.request(Method::DELETE);
+    let farewell =
+        async { super::authorized::with(shared.login.clone(), request).await.send().await };
     // 405 says that clients may not do this; anything else makes no difference either.
     let _ = tokio::time::timeout(FAREWELL, farewell).await;
 }

@@ -255,14 +255,21 @@ async fn with_everything(sandbox: &Sandbox, row: &Row) -> Result<String, String>
     }
 }
 
+/// Whether programs are started ahead, and told to begin when they run.
+pub(super) fn is_ahead() -> bool {
+    std::env::var(super::WAY).as_deref() == Ok("ahead")
+}
+
 /// Runs to the end; the wait is bounded apart from the sandbox's own timer.
-async fn finish(sandbox: &Sandbox, spec: Spec) -> Result<Ended, String> {
+async fn finish(sandbox: &Sandbox, mut spec: Spec) -> Result<Ended, String> {
     let longest = spec.limits.wall + Duration::from_secs(10);
+    spec.waits = is_ahead().then_some(Duration::from_secs(60));
     let mut running = match timeout(longest, sandbox.spawn(spec)).await {
         Ok(Ok(running)) => running,
         Ok(Err(error)) => return Err(format!("did not start: {error}")),
         Err(_) => return Err("did not start in time".to_owned()),
     };
+    running.begin();
     timeout(longest, running.wait()).await.map_err(|_| "did not end in time".to_owned())
 }
 
