@@ -3,7 +3,7 @@
 //! A build of its own, because it has another linkage than the rest and is always optimised. It
 //! asks for nothing but what the outer build has: the same cargo, the same lock file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("cargo::rerun-if-changed=build.rs");
     let target = std::env::var("TARGET")?;
-    let directory = PathBuf::from(std::env::var("OUT_DIR")?).join("inside");
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    // One for every build of this crate (to check, to test, to run): it is the same program.
+    let directory = out.ancestors().nth(4).unwrap_or(&out).join("inside");
     let mut command = Command::new(std::env::var("CARGO")?);
     command
         .args(["build", "--release", "--package", "inside", "--bin", "inside"])
@@ -37,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .into(),
         );
     }
-    let built: &Path = &directory.join(target).join("release").join("inside");
+    let built = out.join("inside-program");
+    std::fs::copy(directory.join(target).join("release").join("inside"), &built)?;
     println!("cargo::rustc-env=INSIDE_PROGRAM={}", built.display());
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::folder::Kind;
+use crate::ignored::Barred;
 use crate::request::{Fault, Globbed, Refusal, Reply};
 use crate::root::Root;
 use crate::walk::{Met, Visit, Walk, walk};
@@ -29,7 +30,7 @@ pub(crate) fn glob(
     pattern: &str,
     path: &str,
     most: u64,
-    ignored: bool,
+    (ignored, barred): (bool, &[String]),
     limit_ms: u64,
 ) -> Result<Reply, Refusal> {
     let base = root.find(path)?;
@@ -42,6 +43,8 @@ pub(crate) fn glob(
         }
         Some(_) => {}
     }
+    let barred = Barred::new(root.shown(), barred)?;
+    barred.refuse(root.shown(), &base.real)?;
     let relative = relative(root, pattern, &base.real)?;
     let matcher = compile(&relative)?;
     let deeper =
@@ -67,7 +70,7 @@ pub(crate) fn glob(
             }
         })
     };
-    let hidden = walk(root, &base, &Walk { ignored, until }, &visitor)?;
+    let hidden = walk(root, &base, &Walk { ignored, barred: &barred, until }, &visitor)?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let paths = found.newest.into_sorted_vec().into_iter().map(|(_, path)| path).collect();
     Ok(Reply::Globbed(Globbed { paths, total: found.total, deeper: found.deeper, hidden }))

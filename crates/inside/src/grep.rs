@@ -16,6 +16,7 @@ use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 
 use crate::folder::Kind;
+use crate::ignored::Barred;
 use crate::request::{Fault, Grepped, Hidden, Line, Matches, Refusal, Reply, Search, Shown};
 use crate::root::{Root, explain};
 use crate::walk::{Met, Visit, Walk, walk};
@@ -38,6 +39,8 @@ pub(crate) fn grep(root: &Root, search: &Search) -> Result<Reply, Refusal> {
         let message = format!("{} is {}, which cannot be searched", base.real, meta.kind.words());
         return Err(Refusal::new(Fault::Kind, message).at(&base.real));
     }
+    let barred = Barred::new(root.shown(), &search.barred)?;
+    barred.refuse(root.shown(), &base.real)?;
     let chosen = Chosen::new(search, &base.real)?;
     let most = if search.most == 0 { MOST } else { (search.most as usize).min(MOST) };
     let needed = usize::try_from(search.offset).unwrap_or(usize::MAX).saturating_add(most);
@@ -89,7 +92,7 @@ pub(crate) fn grep(root: &Root, search: &Search) -> Result<Reply, Refusal> {
                 }
             })
         };
-        walk(root, &base, &Walk { ignored: search.ignored, until }, &visitor)?
+        walk(root, &base, &Walk { ignored: search.ignored, barred: &barred, until }, &visitor)?
     };
     hidden.unreadable += unreadable.into_inner();
     hidden.binary = binary.into_inner();

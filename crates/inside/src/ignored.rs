@@ -12,6 +12,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::folder::{Folder, Kind};
+use crate::request::{Fault, Refusal};
 
 /// The later ones win.
 const FILES: [&str; 3] = [".gitignore", ".ignore", ".rgignore"];
@@ -84,4 +85,44 @@ fn read(folder: &dyn Folder, path: &Path, name: &str) -> Option<Gitignore> {
         let _ = builder.add_line(Some(PathBuf::from(name)), line);
     }
     builder.build().ok()
+}
+
+/// What is never looked at, whoever asks.
+pub(crate) struct Barred {
+    rules: Gitignore,
+}
+
+impl Barred {
+    /// Of lines of an ignore file at `root`; a line that is none is refused.
+    pub(crate) fn new(root: &Path, lines: &[String]) -> Result<Self, Refusal> {
+        let mut builder = GitignoreBuilder::new(root);
+        for line in lines {
+            builder.add_line(None, line).map_err(|error| bad(line, &error))?;
+        }
+        let rules = builder.build().map_err(|error| bad("", &error))?;
+        Ok(Self { rules })
+    }
+
+    pub(crate) fn holds(&self, path: &Path, is_folder: bool) -> bool {
+        !self.rules.is_empty() && self.rules.matched(path, is_folder).is_ignore()
+    }
+
+    /// Whether a path or a folder that it is in is barred.
+    pub(crate) fn refuse(&self, root: &Path, path: &str) -> Result<(), Refusal> {
+        let path = Path::new(path);
+        let within = path.ancestors().take_while(|above| *above != root);
+        let held = within.enumerate().any(|(height, above)| {
+            // What is named may be a folder of which everything is barred.
+            self.holds(above, height > 0) || self.holds(above, true)
+        }) || self.holds(&path.join("\u{1}"), false);
+        if !held {
+            return Ok(());
+        }
+        let message = format!("{} may not be read: a rule denies it", path.display());
+        Err(Refusal::new(Fault::Denied, message))
+    }
+}
+
+fn bad(line: &str, error: &ignore::Error) -> Refusal {
+    Refusal::new(Fault::Request, format!("the rule {line:?} cannot be followed: {error}"))
 }

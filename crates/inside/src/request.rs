@@ -67,6 +67,8 @@ pub enum Request {
         most: u64,
         /// Files that ignore rules hide, too.
         ignored: bool,
+        /// What is never looked at, as lines of an ignore file at the root.
+        barred: Vec<String>,
         /// Time after which what was found is answered.
         limit_ms: u64,
     },
@@ -103,6 +105,8 @@ pub struct Search {
     pub most: u64,
     /// Files that ignore rules hide, too.
     pub ignored: bool,
+    /// What is never looked at, as lines of an ignore file at the root.
+    pub barred: Vec<String>,
     /// Time after which what was found is answered.
     pub limit_ms: u64,
 }
@@ -310,6 +314,8 @@ pub struct Hidden {
     pub links: u64,
     /// Folders and files that could not be read.
     pub unreadable: u64,
+    /// Folders and files that are barred.
+    pub barred: u64,
     /// Binary files (searches only).
     pub binary: u64,
     /// The time was up before everything was looked at.

@@ -27,8 +27,8 @@ fn answer(root: &Root, request: &Request) -> Result<Reply, Refusal> {
             let (known, seen) = (known.as_ref(), seen.as_deref());
             write::edit(root, &write::Edit { path, known, seen, old, new, all: *all })
         }
-        Request::Glob { pattern, path, most, ignored, limit_ms } => {
-            glob::glob(root, pattern, path, *most, *ignored, *limit_ms)
+        Request::Glob { pattern, path, most, ignored, barred, limit_ms } => {
+            glob::glob(root, pattern, path, *most, (*ignored, barred), *limit_ms)
         }
         Request::Grep(search) => grep::grep(root, search),
         Request::Run(_) => {

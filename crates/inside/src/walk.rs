@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::folder::{Folder, Kind};
-use crate::ignored::{KEPT_ASIDE, Rules};
+use crate::ignored::{Barred, KEPT_ASIDE, Rules};
 use crate::request::{Fault, Hidden, Refusal};
 use crate::root::{Found, Root, explain};
 
@@ -24,9 +24,11 @@ const DEEPEST: usize = 256;
 const EXAMPLES: usize = 3;
 
 /// How to walk.
-pub(crate) struct Walk {
+pub(crate) struct Walk<'a> {
     /// What ignore rules hide, too.
     pub(crate) ignored: bool,
+    /// What is never looked at.
+    pub(crate) barred: &'a Barred,
     /// When to stop.
     pub(crate) until: Instant,
 }
@@ -64,13 +66,14 @@ enum Task {
 }
 
 struct Shared<'a> {
-    walk: &'a Walk,
+    walk: &'a Walk<'a>,
     tasks: Mutex<Tasks>,
     more: Condvar,
     threads: usize,
     stopped: AtomicBool,
     links: AtomicU64,
     unreadable: AtomicU64,
+    barred: AtomicU64,
     ignored: Mutex<Ignored>,
 }
 
@@ -92,7 +95,7 @@ struct Ignored {
 pub(crate) fn walk<'a>(
     root: &Root,
     base: &Found,
-    walk: &Walk,
+    walk: &Walk<'_>,
     visitor: &(dyn Fn() -> Visit<'a> + Sync),
 ) -> Result<Hidden, Refusal> {
     let start = opened(root, base)?;
@@ -106,6 +109,7 @@ pub(crate) fn walk<'a>(
         stopped: AtomicBool::new(false),
         links: AtomicU64::new(0),
         unreadable: AtomicU64::new(0),
+        barred: AtomicU64::new(0),
         ignored: Mutex::default(),
     };
     std::thread::scope(|scope| {
@@ -122,6 +126,7 @@ pub(crate) fn walk<'a>(
         examples: ignored.examples.iter().map(shown).collect(),
         links: shared.links.into_inner(),
         unreadable: shared.unreadable.into_inner(),
+        barred: shared.barred.into_inner(),
         binary: 0,
         out_of_time: shared.stopped.into_inner(),
     })
@@ -222,6 +227,10 @@ fn list(
             _ => continue,
         }
         let path = path.join(&name);
+        if shared.walk.barred.holds(&path, kind == Kind::Folder) {
+            shared.barred.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
         if !shared.walk.ignored && rules.hides(&path, kind == Kind::Folder) {
             let mut ignored = lock(&shared.ignored);
             if kind == Kind::Folder {

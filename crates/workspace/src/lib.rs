@@ -12,6 +12,7 @@ mod seen;
 mod session;
 
 pub mod backends;
+pub mod permissions;
 pub mod tools;
 
 pub use backend::{Asked, Backend, Fault, Outcome, Output, Program};

@@ -21,6 +21,7 @@ pub struct Session {
     /// Changes of files happen one after the other, so that each knows what the one before did.
     pub(crate) changing: tokio::sync::Mutex<()>,
     memory: Mutex<Memory>,
+    barred: Vec<String>,
     tag: String,
 }
 
@@ -49,8 +50,19 @@ impl Session {
             jobs: Jobs::default(),
             changing: tokio::sync::Mutex::new(()),
             memory: Mutex::default(),
+            barred: Vec::new(),
             tag: tag(),
         }
+    }
+
+    /// Leaves out of every search what may not be read
+    /// ([`Rules::unreadable`](crate::permissions::Rules::unreadable)).
+    pub fn barring(self, lines: Vec<String>) -> Self {
+        Self { barred: lines, ..self }
+    }
+
+    pub(crate) fn barred(&self) -> &[String] {
+        &self.barred
     }
 
     /// Tells this session's files from those of others in the same workspace.

@@ -78,6 +78,7 @@ fn run(session: &Session, given: Value) -> BoxFuture<'_, Result<Answer, Answer>>
             path,
             most,
             ignored: include_ignored,
+            barred: session.barred().to_vec(),
             limit_ms: LIMIT_MS,
         };
         match backend.act(request).await {

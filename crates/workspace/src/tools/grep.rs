@@ -136,6 +136,7 @@ fn run(session: &Session, given: Value) -> BoxFuture<'_, Result<Answer, Answer>>
             offset: given.offset,
             most,
             ignored: given.include_ignored,
+            barred: session.barred().to_vec(),
             limit_ms: LIMIT_MS,
         };
         let numbers = given.numbers.unwrap_or(true);

@@ -213,6 +213,12 @@ fn hidden(hidden: &inside::Hidden) -> String {
             if folders + files > hidden.examples.len() as u64 { ", …" } else { "" }
         ));
     }
+    if hidden.barred > 0 {
+        said.push(format!(
+            "{} left out, which may not be read",
+            plural(hidden.barred, "folder or file")
+        ));
+    }
     if hidden.links > 0 {
         said.push(format!("{} not followed", plural(hidden.links, "link")));
     }

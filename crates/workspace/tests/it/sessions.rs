@@ -110,6 +110,28 @@ async fn in_the_sandbox_a_planted_agent_link_is_refused() {
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
+#[tokio::test]
+async fn what_may_not_be_read_is_found_by_no_search() {
+    let memory = Memory::default();
+    for path in ["secret/k", "src/a.key", "src/a.rs"] {
+        memory.file(&format!("/workspace/{path}"), "needle\n");
+    }
+    let lines = ["/secret/**", "*.key"].map(str::to_owned).to_vec();
+    let session = Session::new(Place::Memory(memory)).barring(lines);
+    let grep = |path: &str| json!({"pattern": "needle", "path": path, "include_ignored": true});
+    for (tool, arguments) in
+        [("Grep", grep("/workspace")), ("Glob", json!({"pattern": "**", "include_ignored": true}))]
+    {
+        let text = Tool::named(tool).unwrap().run(&session, arguments).await.all_text();
+        assert!(text.starts_with("/workspace/src/a.rs\n["), "{text}");
+        assert!(text.contains("2 folder or files left out, which may not be read"), "{text}");
+    }
+    for path in ["/workspace/secret", "/workspace/secret/k", "/workspace/src/a.key"] {
+        let answer = Tool::named("Grep").unwrap().run(&session, grep(path)).await;
+        assert!(answer.is_error && answer.all_text().contains("a rule denies it"), "{answer:?}");
+    }
+}
+
 #[test]
 fn definitions_are_what_strict_clients_ask_for() {
     let place = Place::Memory(Memory::default());
