@@ -11,6 +11,7 @@ const fs = require("fs");
 const path = require("path");
 const vm = require("vm");
 const { createRequire } = require("module");
+const { Writable } = require("stream");
 const { encode, NotSerializable } = require("./function_values.cjs");
 
 const ENTRIES = ["main", "run", "handler"];
@@ -384,6 +385,21 @@ function wellFormed(said) {
 
 const LONE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
+// What was printed into a full pipe waits in this process; `then` comes when it is out.
+function flushed(streams, then) {
+  const waiting = streams.filter((stream) => stream.writableLength > 0 && !stream.destroyed);
+  if (!waiting.length) return then();
+  let left = waiting.length;
+  const one = () => {
+    left -= 1;
+    if (left === 0) then();
+  };
+  for (const stream of waiting) {
+    stream.once("error", one);
+    Writable.prototype.write.call(stream, "", one);
+  }
+}
+
 function main() {
   const job = JSON.parse(fs.readFileSync(3, "utf8"));
   const leave = process.reallyExit.bind(process);
@@ -392,7 +408,7 @@ function main() {
     if (over) return;
     over = true;
     write(answer);
-    leave(0);
+    flushed([process.stdout, process.stderr], () => leave(0));
   };
   // A promise that nobody waits for, or a callback, fails like the function itself.
   process.on("uncaughtException", (error) => finish({ error: failure(error) }));

@@ -50,13 +50,28 @@ pub(super) struct Heard {
     pub(super) too_long: bool,
 }
 
-pub(super) fn verdict(job: &FunctionJob, ending: Ending, heard: &Heard, stderr: &str) -> Verdict {
+pub(super) fn verdict(
+    job: &FunctionJob,
+    ending: Ending,
+    heard: &Heard,
+    stderr: &str,
+    memory_was_full: bool,
+) -> Verdict {
     let answer = serde_json::from_slice::<Answer>(&heard.bytes);
     let (restored, images) = match &answer {
         Ok(answer) => (answer.restored, images(&answer.images)),
         Err(_) => (false, Vec::new()),
     };
-    Verdict { result: result(job, ending, heard, answer, stderr), restored, images }
+    let ending = match ending {
+        // V8 gives up by itself, in one of several ways, when it gets no more memory.
+        Ending::Signaled(_) | Ending::Exited(133 | 134)
+            if memory_was_full || stderr.contains("JavaScript heap out of memory") =>
+        {
+            Ending::MemoryLimit
+        }
+        ending => ending,
+    };
+    Verdict { result: result(job, ending, heard, answer), restored, images }
 }
 
 fn result(
@@ -64,7 +79,6 @@ fn result(
     ending: Ending,
     heard: &Heard,
     answer: serde_json::Result<Answer>,
-    stderr: &str,
 ) -> Result<Box<RawValue>, Fault> {
     let memory = job.memory_mb;
     match ending {
@@ -74,12 +88,6 @@ fn result(
                 .hint("raise `timeout` (at most 60000), or do less");
         }
         Ending::MemoryLimit => return out_of_memory(memory, ""),
-        // V8 gives up by itself when its heap is full.
-        Ending::Signaled(_) | Ending::Exited(133 | 134)
-            if stderr.contains("JavaScript heap out of memory") =>
-        {
-            return out_of_memory(memory, "");
-        }
         Ending::ProcessLimit => {
             let message = "it started more processes or threads than it may have";
             return fault(ErrorKind::ProcessLimit, message.to_owned()).bare();

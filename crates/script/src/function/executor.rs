@@ -77,7 +77,8 @@ impl Executor {
         let output = || Output::Capture { head: half, tail: half };
         let mut spec = self.spec(&interpreter, job.memory_mb);
         spec.limits.wall = job.timeout;
-        spec.limits.memory = (job.memory_mb << 20) + interpreter.own_memory;
+        let limit = (job.memory_mb << 20) + interpreter.own_memory;
+        spec.limits.memory = limit;
         spec.limits.tmp_size = job.memory_mb << 20;
         spec.fds = vec![(3, their_request), (4, their_answer)];
         spec.stdout = output();
@@ -112,7 +113,9 @@ impl Executor {
         let ((), heard, ended) = tokio::join!(send, hear, over);
         let (stdout, stdout_cut) = text(&ended.stdout);
         let (stderr, stderr_cut) = text(&ended.stderr);
-        let verdict = answer::verdict(&job, ended.ending, &heard, &stderr);
+        let memory_was_full = job.language == FunctionLanguage::JavaScript
+            && ended.usage.peak_memory >= limit / 4 * 3;
+        let verdict = answer::verdict(&job, ended.ending, &heard, &stderr, memory_was_full);
         let (data, fault) = match verdict.result {
             Ok(data) => (Some(data), None),
             Err(fault) => (None, Some(fault)),
