@@ -220,13 +220,8 @@ fn gh(words: &[&str]) -> bool {
 
 fn git(words: &[&str]) -> bool {
     let mut words = words;
-    loop {
-        match words {
-            ["-C", _, rest @ ..] | ["--no-pager" | "--no-optional-locks", rest @ ..] => {
-                words = rest
-            }
-            _ => break,
-        }
+    while let ["-C", _, rest @ ..] | ["--no-pager" | "--no-optional-locks", rest @ ..] = words {
+        words = rest;
     }
     let [verb, rest @ ..] = words else { return false };
     // These name a file to write or a program to run, whatever the verb.
